@@ -5,7 +5,7 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 
 .DEFAULT_GOAL := help
-.PHONY: help certify test test-quick test-released lint bench soak zoo-under-load mutants samples clean java browser services
+.PHONY: help certify test test-quick test-released lint bench soak soak-hosts zoo-under-load mutants samples clean java browser services
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
@@ -17,7 +17,7 @@ test: .venv/ready java browser services ## run the whole test suite (TESTS=tests
 	@.venv/bin/pytest -q -n 2 --dist worksteal $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
-	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow" $(TESTS)
+	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow and not longer and not released" $(TESTS)
 
 test-released: build/released/ready ## certify sinks that write with released libraries (in build/released; half an hour)
 	@build/released/bin/pytest -q -m released tests/released
@@ -32,6 +32,9 @@ bench: .venv/ready java ## measure, beside the alternatives, in one run
 
 soak: .venv/ready java ## the long job on Spark under random deaths (HOURS=1, or MINUTES=...); summary in .sinkproof/soak.json
 	@.venv/bin/python tests/soak/run.py $(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),1))
+
+soak-hosts: .venv/ready java ## one job on three hosts on this machine: fifty are cut off, twenty die; ten minutes and more
+	@.venv/bin/python tests/soak/failing_hosts.py
 
 zoo-under-load: .venv/ready ## certify 24 members of the zoo, alone and beside busy loops (SEED=1); hours
 	@.venv/bin/python tests/soak/zoo_under_load.py --seed $(or $(SEED),1)

@@ -9,6 +9,7 @@ every call into any other sink.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 LINE: Final = re.compile(r"line\((?P<file>[^()\s]+):(?P<number>\d+)\)")
@@ -115,6 +116,7 @@ def is_line(point: str) -> bool:
     return point.startswith("line(")
 
 
+@lru_cache(maxsize=4096)
 def system_call_point(call: str, about: str) -> str:
     """`about`: what it changes. Schedules are split at blanks, and `#` begins an occurrence."""
     return f"syscall({call} {UNSAFE.sub(lambda match: f'%{ord(match[0]):02X}', about)})"

@@ -125,7 +125,9 @@ def _outward_lines(outward: Document) -> list[str]:
     unwatched = "interior of native code not explored" if outward.get("native") else "system calls were not watched"
     lines += [f"{unwatched}: {outward['unwatched']}"] if outward["unwatched"] else []
     elsewhere = ", ".join(outward["elsewhere"])
-    lines += [f"it also changed files elsewhere, and was not struck there: {elsewhere}"] if elsewhere else []
+    lines += [f"among them what it changes outside of its folder: {elsewhere}"] if elsewhere else []
+    peers = ", ".join(outward.get("peers", ()))
+    lines += [f"it connects to {peers}, where nothing was struck inside"] if peers else []
     return [*lines, *outward["unseen"]]
 
 

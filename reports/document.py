@@ -1,33 +1,37 @@
-"""The certificate document: its parts as frozen values, read back with clear errors; certificate_writer.py writes it.
+"""The certificate document, its parts as frozen values: certificate_file.py writes and reads it.
 
 `certificate.json` is the truth of a run; every report is a pure function of it. A part is a value here and a plain
-JSON object there, with the same keys; what each key means stands in `certificate.schema.json`.
+JSON object there, with the same keys. What each key means stands here alone: the published schema is made from it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
-from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
+from sinkproof.reports.json_files import Count, Seconds, promised, says
 from sinkproof.reports.json_files import plain as plain
 from sinkproof.reports.json_files import replace_file as replace_file
 from sinkproof.reports.watched_calls import InsideService as InsideService
 from sinkproof.reports.watched_calls import OutwardCalls as OutwardCalls
 from sinkproof.reports.watched_calls import PowerLosses as PowerLosses
+from sinkproof.reports.watched_calls import Texts
 
 SCHEMA: Final = "sinkproof/certificate/1"
 FILE_NAME: Final = "certificate.json"
-VERDICTS: Final = ("upheld", "violated", "unknown")
-GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-once", "broken", "unknown")
-OUTCOMES: Final = ("upheld", "violated", "unfired", "finding")
+VerdictWord = Literal["upheld", "violated", "unknown"]
+GradeWord = Literal["exactly-once", "effectively-once", "at-least-once", "at-most-once", "broken", "unknown"]
+OutcomeWord = Literal["upheld", "violated", "unfired", "finding"]
+VERDICTS: Final = get_args(VerdictWord)
+GRADES: Final = get_args(GradeWord)
+OUTCOMES: Final = get_args(OutcomeWord)
 
-RowId = Sequence[int | str]  # (split, offset); for an aggregate what names its row: (key, window)
+RowId = Annotated[
+    Sequence[int | str], says("the identity of a row: [split, offset]; of an aggregate [key, window]", min_length=1)
+]
+Lines = Sequence[Annotated[int, says("from 1", ge=1)]]
 Document = dict[str, Any]
 
 
@@ -50,157 +54,221 @@ def write_errors(what: str, *, next_step: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEvent:
-    """One line of a timeline: `at` seconds on the shell's clock; `struck`: a fault was injected here."""
+    """One line of a timeline"""
 
-    at: float
-    actor: str
-    what: str
-    struck: bool = False
+    at: Annotated[float, says("seconds on the shell's clock")]
+    actor: Annotated[str, says("such as sink[0]")]
+    what: Annotated[str, says("what it did")]
+    struck: Annotated[bool, promised("a fault was injected here")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """`function`: the one around it, by its qualified name. `path`: of the file in its repository; empty: in none."""
+    """A line of source code"""
 
-    file: str
-    number: int
-    text: str = ""
-    around: Sequence[str] = ()  # this line and those around it, with their numbers
-    function: str = ""
-    path: str = ""
+    file: Annotated[str, says("name of the file, as in points")]
+    number: Annotated[Count, says("from 1; 0: not known")]
+    text: Annotated[str, promised("the line")] = ""
+    around: Annotated[Texts, says("this line and those around it, with their numbers")] = ()
+    function: Annotated[str, says("the qualified name of the function around it; empty where it is not known")] = ""
+    path: Annotated[str, says("the file's path in its repository; empty where it is in none")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One way in which a subject went wrong, with the schedule that shows it. `claimed`: it breaks a claim."""
+    """One failure of a subject, with the schedule that shows it"""
 
-    oracle: str
-    claimed: bool
-    shell: str
-    schedule: str
-    why: str
-    replay: str
-    lost: Sequence[RowId] = ()
-    extra: Sequence[RowId] = ()
-    lost_total: int | None = None  # where `lost` was cut short; None: it was not
-    extra_total: int | None = None
-    contents: Sequence[str] = ()  # "split:offset key=value" of some lost or superfluous rows, as they were sent
-    claim: str | None = None  # the claim that the oracle belongs to
-    root_cause: str | None = None
-    timeline: Sequence[TimelineEvent] = ()
-    steps: Sequence[
-        str
-    ] = ()  # the last points that the victim of the last fault passed, in order; the fault was injected at the last one
-    effects: Sequence[str] = ()  # what the sinks did at the target after the last fault, in order
-    line: SourceLine | None = None  # the source line that was executed when the last fault was injected
-    traceback: str | None = None
+    oracle: Annotated[str, says("such as O1")]
+    claimed: Annotated[bool, says("true: it breaks a claim; false: it only keeps the sink from a better grade")]
+    shell: Annotated[str, says("where it was found")]
+    schedule: Annotated[str, says("one line")]
+    why: Annotated[str, says("what went wrong, in a sentence")]
+    replay: Annotated[str, says("the command that reproduces it")]
+    lost: Annotated[Sequence[RowId], promised("rows that should be visible and are not")] = ()
+    extra: Annotated[
+        Sequence[RowId], promised("rows that are visible and should not be, one entry per superfluous copy")
+    ] = ()
+    lost_total: Annotated[Count | None, says("how many were lost, where `lost` was cut short")] = None
+    extra_total: Annotated[Count | None, says("how many were superfluous, where `extra` was cut short")] = None
+    contents: Annotated[Texts, says("split:offset key=value of some of these rows, as they were sent")] = ()
+    claim: Annotated[str | None, says("the claim that the oracle belongs to")] = None
+    root_cause: Annotated[str | None, says("a hint, such as R6")] = None
+    timeline: Annotated[Sequence[TimelineEvent], says("what happened, in order")] = ()
+    steps: Annotated[
+        Texts,
+        says("the last points that the victim of the last fault passed, in order; it was injected at the last one"),
+    ] = ()
+    effects: Annotated[
+        Texts,
+        says(
+            "what the sinks did at the target after the last fault, in order: a line for each turn of one of them;"
+            " open begins a new attempt"
+        ),
+    ] = ()
+    line: Annotated[SourceLine | None, says("the source line that was executed when the last fault was injected")] = (
+        None
+    )
+    traceback: Annotated[str | None, says("of the sink's own error")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointOutcome:
-    """One cell of the grid: the worst outcome of `runs` schedules with the first fault `fault` at `point`."""
+    """The outcome of the schedules that inject their first fault at this point: one cell of the grid"""
 
-    point: str
-    fault: str
-    runs: int
-    outcome: str
-    covered: int = 0  # other crashes there, that leave a state equal to one from which a run was made
-
-    def __post_init__(self) -> None:
-        assert self.outcome in OUTCOMES, self.outcome
+    point: Annotated[str, says("a named point, or line(file.py:42)")]
+    fault: Annotated[str, says("the kind of fault, such as kill")]
+    runs: Annotated[Count, says("schedules run")]
+    outcome: Annotated[
+        OutcomeWord,
+        says(
+            "the worst: violated breaks a claim; finding is a flaw that no claim covers; unfired: the fault was never"
+            " injected"
+        ),
+    ]
+    covered: Annotated[
+        Count, says("other crashes there, which leave a state equal to one from which a run was made")
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosureResult:
-    """Every sequence `of` these faults, if `complete`; otherwise `why` it is not. None: not counted."""
+    """Every sequence of these faults, if complete"""
 
-    states: int
-    complete: bool
-    why: str = ""
-    of: str = "whole-job crashes"
-    sentence: str = ""  # what a complete closure may claim, word for word
-    depth: int | None = None  # consecutive crashes
-    merges_audited: int | None = None
-    merges_differing: int | None = None
-    shifts: Sequence[int] = ()  # by which every state was run again with other checkpoint ids
+    states: Annotated[Count, says("distinct durable states that a crash has left and from which a run was made")]
+    complete: Annotated[bool, says("the worklist became empty and the audits agreed")]
+    why: Annotated[str, promised("why it is not complete")] = ""
+    of: Annotated[str, says("which faults follow each other, any number of times")] = "whole-job crashes"
+    sentence: Annotated[str, says("what a complete closure may claim, word for word")] = ""
+    depth: Annotated[Count | None, says("the largest number of consecutive crashes that led to a new state")] = None
+    merges_audited: Annotated[Count | None, says("merged states of which both were run and compared")] = None
+    merges_differing: Annotated[Count | None, says("of those: how many behaved differently")] = None
+    shifts: Annotated[Sequence[int], says("by which every state was run again with other checkpoint ids")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageResult:
-    """One stage of a campaign: how many of its schedules ran, or why it was skipped, or what it left out."""
+    """One stage of a campaign"""
 
-    name: str
-    run: int = 0
-    planned: int = 0  # before the first of them ran; 0: the stage finds its schedules while it runs
-    finished: bool = False
-    skipped: str = ""
-    cut: str = ""
+    name: Annotated[str, says("which one")]
+    run: Annotated[Count, promised("schedules that ran; of a stage that explores, runs")] = 0
+    planned: Annotated[
+        Count,
+        promised("known before the first of its schedules ran; 0: the stage finds its schedules while it runs"),
+    ] = 0
+    finished: Annotated[bool, promised("all of them ran")] = False
+    skipped: Annotated[str, promised("why the stage does not apply; empty if it does")] = ""
+    cut: Annotated[str, says("why the stage left out a part of its bound; empty: it did not, or the budget ended")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The largest of each in one run that was judged; 0: not known. `clocks`: which one was moved, and
-    by which job or fault, as in "context.clock: outage".
-    """
+    """The largest of each in one run that was judged; 0: not known"""
 
-    sources: int = 0
-    sinks: int = 0
-    rows: int = 0
-    bytes: int = 0
-    keys: int = 0
-    checkpoints_pending: int = 0
-    restarts: int = 0
-    clocks: Sequence[str] = ()
+    sources: Annotated[Count, promised("parallelism of a source")] = 0
+    sinks: Annotated[Count, promised("parallelism of a sink")] = 0
+    rows: Annotated[Count, promised("that the sources held")] = 0
+    bytes: Annotated[Count, promised("of keys and values")] = 0
+    keys: Annotated[Count, promised("distinct ones")] = 0
+    checkpoints_pending: Annotated[Count, promised("begun, and neither complete nor aborted, at one time")] = 0
+    restarts: Annotated[Count, promised("of the job")] = 0
+    clocks: Annotated[
+        Texts, promised('which clock was moved, and by which job or fault, as in "context.clock: outage"')
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeCoverage:
-    """One file of a user's sink, in all shells. Executed lines, and at how many of them each kind of fault struck;
-    numbers of the first lines of statements that calls can lead to and that no run has executed.
-    """
+    """One file of a user's sink: which of its lines were executed and struck in any shell, and which never ran"""
 
-    file: str
-    executed: int
-    killed: int
-    stopped: int
-    paused: int
-    covered: int = 0  # not killed: a whole-job crash there leaves a state equal to one from which a run was made
-    never_run: Sequence[int] = ()
-    handlers_never_run: Sequence[int] = ()  # these only handle or raise an exception
-    excluded: Sequence[int] = ()  # the user has marked these
+    file: Annotated[str, says("as in points")]
+    executed: Annotated[Count, says("lines, in any shell")]
+    killed: Annotated[Count, says("lines of them, at which this fault struck")]
+    stopped: Annotated[Count, says("the same")]
+    paused: Annotated[Count, says("the same")]
+    covered: Annotated[
+        Count, says("not killed: a whole-job crash there leaves a state equal to one from which a run was made")
+    ] = 0
+    never_run: Annotated[
+        Lines, promised("first lines of statements that calls can lead to and that no run has executed")
+    ] = ()
+    handlers_never_run: Annotated[
+        Lines, promised("the same, of statements that only handle or raise an exception")
+    ] = ()
+    excluded: Annotated[Lines, promised("the same, of statements that are marked with pragma: no cover")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellResult:
-    """The campaign of one shell on one subject. Lines are None where the interior was not explored."""
+    """The campaign of one shell on one subject"""
 
-    shell: str
-    schedules_run: int
-    schedules_in_bound: int
-    kills: int
-    seconds: float
-    points_reached: Sequence[str] = ()
-    points_total: int = 0
-    lines_reached: int | None = None
-    lines_total: int | None = None
-    schedules_kept: int = 0  # run by an earlier command, and not by this one; what follows counts them, too
-    kills_kept: int = 0
-    kept_since: str = ""  # when that was; empty: nothing is kept
-    schedules_joined: int = 0  # of those run: ended in a state from which an earlier run had gone on
-    points_covered: Sequence[str] = ()  # not struck: a crash there leaves a state that was run from
-    lines_covered: int = 0
-    bounds: Bounds | None = None
-    closure: ClosureResult | None = None
-    closures: Sequence[ClosureResult] = ()  # of other faults, such as a partial death between two whole-job crashes
-    points_known: Sequence[str] = ()
-    kills_by_point: Mapping[str, int] = field(default_factory=dict)
-    outcomes: Sequence[PointOutcome] = ()
-    rows_committed: int = 0
-    notes: Sequence[str] = ()
-    stages: Sequence[StageResult] = ()
-    outward: OutwardCalls | None = None  # of a command, or of native code
-    power: PowerLosses | None = None
-    inside: InsideService | None = None  # an external system was to be killed inside
+    shell: Annotated[str, says("simulated, process or spark")]
+    schedules_run: Annotated[Count, says("schedules run by this command and judged, fired ones only")]
+    schedules_in_bound: Annotated[
+        Count,
+        says(
+            "the schedules that ran, and those of begun stages that did not; stages that were not reached, and states"
+            " that were not found, would add to it"
+        ),
+    ]
+    kills: Annotated[Count, says("crashes that really happened; by wait status where processes die")]
+    seconds: Annotated[Seconds, says("spent in this shell")]
+    points_reached: Annotated[Texts, promised("protocol steps that were reached")] = ()
+    points_total: Annotated[Count, promised("protocol steps known for this sink")] = 0
+    lines_reached: Annotated[
+        Count | None,
+        promised("lines of the sink's own package at which a fault was injected; null: interior not explored"),
+    ] = None
+    lines_total: Annotated[
+        Count | None, promised("lines of the sink's own package that were executed; null: interior not explored")
+    ] = None
+    schedules_kept: Annotated[
+        Count,
+        says(
+            "judged by an earlier command under the same circumstances, and not run again by this one; every other"
+            " number of this shell but schedules_run, kills and seconds counts them, too"
+        ),
+    ] = 0
+    kills_kept: Annotated[Count, says("of those schedules")] = 0
+    kept_since: Annotated[str, says("when they were run; empty: nothing is kept")] = ""
+    schedules_joined: Annotated[
+        Count,
+        says(
+            "of those that ran: ended in a state from which an earlier run had gone on, so that the rest is that run's"
+        ),
+    ] = 0
+    points_covered: Annotated[
+        Texts, says("steps not struck: a whole-job crash there leaves a state equal to one that was run from")
+    ] = ()
+    lines_covered: Annotated[
+        Count, says("lines not struck: a whole-job crash there leaves a state equal to one that was run from")
+    ] = 0
+    bounds: Annotated[Bounds | None, says("the sizes that this shell has tried")] = None
+    closure: Annotated[ClosureResult | None, promised("null: none was attempted")] = None
+    closures: Annotated[
+        Sequence[ClosureResult],
+        says("of other faults, such as whole-job crashes with a partial death between two of them"),
+    ] = ()
+    points_known: Annotated[Texts, says("protocol steps known for this sink, in the order of the protocol")] = ()
+    kills_by_point: Annotated[Mapping[str, Count], says("number of faults injected at each point, in runs")] = field(
+        default_factory=dict
+    )
+    outcomes: Annotated[Sequence[PointOutcome], says("the grid: points by faults")] = ()
+    rows_committed: Annotated[
+        Count,
+        says("that the reader observed in the end, over all schedules that did not end in a state of an earlier one"),
+    ] = 0
+    notes: Annotated[Texts, says("what this shell cannot show, or did not show in this run")] = ()
+    stages: Annotated[Sequence[StageResult], says("of the campaign in their order, and how far each came")] = ()
+    outward: Annotated[
+        OutwardCalls | None, says("of a command, or of native code; null: there was none to be watched")
+    ] = None
+    power: Annotated[
+        PowerLosses | None, says("losses of power without the contract's help; null: none was to be tried")
+    ] = None
+    inside: Annotated[
+        InsideService | None,
+        says("of an external system that was to be killed between two of its own writes; null: none was"),
+    ] = None
 
     @property
     def schedules_judged(self) -> int:
@@ -213,117 +281,63 @@ class ShellResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimResult:
-    claim: str
-    verdict: str
-    why: str
+    """One claim and its verdict"""
 
-    def __post_init__(self) -> None:
-        assert self.verdict in VERDICTS, self.verdict
+    claim: Annotated[str, says("such as NO_LOSS")]
+    verdict: Annotated[VerdictWord, says("violated beats unknown beats upheld")]
+    why: Annotated[str, says("one line")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectResult:
-    """One sink and its verdict. `claimed`: as its contract wrote it, combinations by their own name."""
+    """One sink and its verdict"""
 
-    name: str
-    verdict: str
-    grade: str
-    why: str
-    seconds: float | None = None  # of the wall, in all shells; None: not known
-    expected_grade: str | None = None
-    claimed: Sequence[str] = ()
-    claims: Sequence[ClaimResult] = ()
-    not_compared: str = ""  # why keys or values of rows were not; empty: they were
-    code: Sequence[CodeCoverage] = ()  # of a user's sink
-    shells: Sequence[ShellResult] = ()
-    findings: Sequence[Finding] = ()
-
-    def __post_init__(self) -> None:
-        assert self.verdict in VERDICTS, self.verdict
-        assert self.grade in GRADES, self.grade
-        assert self.expected_grade is None or self.expected_grade in GRADES, self.expected_grade
+    name: Annotated[str, says("a registry name, package.module:Contract, path/to/file.py:Contract, or a command")]
+    verdict: Annotated[VerdictWord, says("violated beats unknown beats upheld")]
+    grade: Annotated[GradeWord, says("what was measured, best first")]
+    why: Annotated[str, says("the verdict's reason, one line")] = ""
+    seconds: Annotated[
+        float | None, says("of the wall, in all shells: what ran at the same time counts once; null: not known")
+    ] = None
+    expected_grade: Annotated[
+        GradeWord | None, promised("what the registry expects; null for a sink that is not in it")
+    ] = None
+    claimed: Annotated[Texts, says("the claims as the contract wrote them, combinations by their own name")] = ()
+    claims: Annotated[Sequence[ClaimResult], promised("each single claim")] = ()
+    not_compared: Annotated[str, says("why keys or values of rows were not compared; empty: they were")] = ""
+    code: Annotated[Sequence[CodeCoverage], says("the files of a user's sink")] = ()
+    shells: Annotated[Sequence[ShellResult], promised("each shell that examined it")] = ()
+    findings: Annotated[Sequence[Finding], promised("each failure that was found")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryResult:
-    """A sink that is wrong on purpose, or its correct `control`, which must not be convicted."""
+    """A sink that is wrong on purpose and must be convicted for its own root cause, or a correct control, which must
+    not be convicted
+    """
 
-    name: str
-    root_cause: str
-    convicted: bool  # for its own sin: any other conviction is an escape
-    seconds: float
-    oracle: str | None = None
-    schedule: str | None = None
-    shell: str | None = None
-    control: bool = False
-    why: str = ""
-    kept_since: str = ""  # when an earlier command has tried it; empty: this one has
+    name: Annotated[str, says("which one")]
+    root_cause: Annotated[str, says("such as R1")]
+    convicted: Annotated[bool, says("for its own root cause, any other is an escape; for a control: at all")]
+    seconds: Annotated[Seconds, says("until its verdict")]
+    oracle: Annotated[str | None, promised("the oracle that convicted it")] = None
+    schedule: Annotated[str | None, promised("the schedule that convicted it")] = None
+    shell: Annotated[str | None, says("the shell it ran in")] = None
+    control: Annotated[bool, says("a correct sink, which must not be convicted")] = False
+    why: Annotated[str, says("one line")] = ""
+    kept_since: Annotated[str, says("when an earlier command has tried it; empty: this one has")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A number shown beside the verdict, such as the rate of a benchmark or the rows of a soak."""
+    """A number shown beside the verdict, such as the rate of a benchmark or the rows of a soak: no verdict needs it"""
 
-    name: str
-    value: str
-    note: str = ""
+    name: Annotated[str, says("what was measured")]
+    value: Annotated[str, says("with its unit")]
+    note: Annotated[str, says("one line")] = ""
 
 
 def line_of(finding: Mapping[str, Any]) -> SourceLine:
     """The line that was struck; an empty one where it is not known."""
     given = finding["line"] or {"file": "", "number": 0}
     return SourceLine(**{key: given[key] for key in SourceLine.__dataclass_fields__ if key in given})
-
-
-def load(folder_or_file: Path | str) -> Document:
-    """The document in a run's folder, or in this file, checked against the schema."""
-    path = Path(folder_or_file)
-    path = path / FILE_NAME if path.is_dir() else path
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except OSError as error:
-        raise DocumentError(
-            f"there is no readable certificate at {path}",
-            evidence=error.strerror or str(error),
-            next_step=f"Name a folder that `sinkproof certify` wrote, or its {FILE_NAME}",
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(
-            f"the certificate {path} is damaged",
-            evidence=str(error),
-            next_step="Run `sinkproof certify` again: it writes the file whole or not at all",
-        ) from error
-    validate(document, source=str(path))
-    return dict(document)
-
-
-def validate(document: object, *, source: str = "the document") -> None:
-    """Raises DocumentError with the first place where the document breaks the published schema."""
-    found = document.get("schema") if isinstance(document, Mapping) else None
-    if found != SCHEMA:
-        raise DocumentError(
-            f"{source} is not a certificate that this sinkproof reads",
-            evidence=f"its schema is {found!r}, not {SCHEMA!r}",
-            next_step="Read it with the sinkproof that wrote it, or certify again",
-        )
-    import jsonschema  # type: ignore[import-untyped, unused-ignore]
-
-    validator = jsonschema.Draft202012Validator(schema())
-    error = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if error is not None:
-        raise DocumentError(
-            f"{source} does not keep to its schema {SCHEMA}",
-            evidence=f"at {error.json_path}: {error.message[:300]}",
-            next_step="If sinkproof wrote it like this, that is a bug in sinkproof: please report it",
-        )
-
-
-@cache
-def schema() -> Document:
-    """The published JSON Schema (2020-12) of the document."""
-    text = resources.files(__package__ or "sinkproof.reports").joinpath("certificate.schema.json").read_text("utf-8")
-    return dict(json.loads(text))
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a JSON number")

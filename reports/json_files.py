@@ -1,18 +1,29 @@
-"""Turns values into JSON text with short values on one line, and replaces files atomically."""
+"""JSON documents: what a key means, beside its type; values as text with short lines; files replaced atomically."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final
+
+import msgspec
 
 LINE_LONGEST: Final = 110  # longer values are split: certificates are read and compared line by line
+PROMISED: Final = "promised"
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+def says(description: str, **limits: Any) -> msgspec.Meta:
+    return msgspec.Meta(description=description, **limits)
+
+
+def promised(description: str, **limits: Any) -> msgspec.Meta:
+    """The key is in every document, although its class has a default."""
+    return msgspec.Meta(description=description, extra_json_schema={PROMISED: True}, **limits)
 
 
 def plain(value: object) -> Any:
@@ -32,45 +43,22 @@ def plain(value: object) -> Any:
     return plain(str(value))
 
 
-def revived(kind: Any, value: Any) -> Any:
-    """The opposite of `plain`, for types made of dataclasses, sequences, sets and mappings. Raises TypeError or
-    LookupError for values that do not fit.
-    """
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = _hints(kind)
-        return kind(**{name: revived(hints[name], each) for name, each in value.items()})
-    parts, origin = get_args(kind), get_origin(kind)
-    if origin is UnionType:
-        return value if value is None or NoneType not in parts else revived(parts[0], value)
-    if origin is tuple:
-        of_each = parts[:1] * len(value) if parts[1:] == (...,) else parts
-        return tuple(revived(of, each) for of, each in zip(of_each, value, strict=True))
-    if origin is not None and issubclass(origin, Mapping):
-        return {key: revived(parts[1], each) for key, each in value.items()}
-    if origin is not None and issubclass(origin, frozenset | Sequence):
-        return (frozenset if origin is frozenset else list)(revived(parts[0], each) for each in value)
-    return value
-
-
-@cache
-def _hints(kind: type) -> Mapping[str, Any]:
-    return get_type_hints(kind)
-
-
 def json_text(value: Any, *, indent: str = "") -> str:
     """Plain values as text. A row, an event or a cell is one line: a line per number made files of megabytes."""
-    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    line = _line(value)
     if len(line) <= LINE_LONGEST or not isinstance(value, dict | list):
         return line
     inner = f"{indent} "
     if isinstance(value, dict):
-        items = [
-            f"{json.dumps(key, ensure_ascii=False)}: {json_text(item, indent=inner)}" for key, item in value.items()
-        ]
+        items = [f"{_line(key)}: {json_text(item, indent=inner)}" for key, item in value.items()]
     else:
         items = [json_text(item, indent=inner) for item in value]
     start, end = "{}" if isinstance(value, dict) else "[]"
     return f"{start}\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}{end}"
+
+
+def _line(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -21,6 +21,7 @@ from sinkproof.chaos.faults.error_from_target import ERROR
 from sinkproof.chaos.faults.expire_time_limit import EXPIRE
 from sinkproof.chaos.faults.fail_repeatedly import FAIL
 from sinkproof.chaos.faults.fault_kind import FaultKind
+from sinkproof.chaos.faults.faults_of_hosts import OF_HOSTS
 from sinkproof.chaos.faults.forget_state import FORGET
 from sinkproof.chaos.faults.hold_request_until_late import HOLD
 from sinkproof.chaos.faults.kill_attempt import KILL
@@ -56,6 +57,7 @@ OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
     *NETWORK,
     *(DROP, DELAY, DOUBLE, HOLD),
+    *OF_HOSTS,
 )
 REGISTERED_KINDS: Final = load_registered(FAULTS, FaultKind, name_in="word", taken={kind.word for kind in OWN_KINDS})
 EVERY_KIND: Final = (*OWN_KINDS, *REGISTERED_KINDS)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Final, Generic, TypeVar
 
-from sinkproof.chaos.faults.fault_target import FaultableShell, VirtualShell
+from sinkproof.chaos.faults.fault_target import FaultableShell, ShellOnHosts, VirtualShell
 from sinkproof.chaos.messages.message_points import BROKER
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 Shell = TypeVar("Shell", bound=FaultableShell)
 SERVICES: Final = "services"
+HOSTS: Final = "hosts"  # the job runs on several, which this certification has started
 
 
 def anywhere(actor: str, point: str) -> bool:
@@ -44,6 +45,17 @@ def service_outage(word: str, sentence: str, *, how: str) -> FaultKind[VirtualSh
         inject=lambda shell: shell.break_service(how),
         needs=SERVICES,
         suspends=True,
+    )
+
+
+def host_fault(word: str, sentence: str, *, anywhere: bool) -> FaultKind[ShellOnHosts]:
+    """The host of an attempt fails in this way; `anywhere`: at points of the coordinator, too."""
+    return FaultKind(
+        word,
+        sentence,
+        applies=lambda actor, point: anywhere or "[" in actor,
+        inject=lambda shell: shell.strike_host(word),
+        needs=HOSTS,
     )
 
 

@@ -37,6 +37,13 @@ class FaultableShell(Protocol):
         """The vote that is about to be sent becomes a refusal."""
 
 
+class ShellOnHosts(FaultableShell, Protocol):
+    """Operations of a shell that runs attempts on several hosts."""
+
+    def strike_host(self, how: str) -> None:
+        """The host of this attempt dies, is cut off, has a slow link; or all that are cut off are healed."""
+
+
 class VirtualShell(FaultableShell, Protocol):
     """Operations of a shell with a simulated engine, which controls time and the coordinator."""
 

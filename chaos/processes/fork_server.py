@@ -246,7 +246,7 @@ class Server:
     def _release_server_state(self) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+            process_wide_state.in_c.signal(number, process_wide_state.in_c.SIG_DFL)
         os.close(self.wakeup)
         os.close(self.wakeup_end)
         self.control.close()

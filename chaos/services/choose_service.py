@@ -42,7 +42,7 @@ class Kind(Generic[Made]):
 
     @property
     def variable(self) -> str:
-        """In the environment: "local", or "external:HOST:PORT"."""
+        """In the environment: "local", or "external:HOST:PORT", for Kafka also "external:HOST:PORT@FILE"."""
         return f"SINKPROOF_{self.name.upper()}"
 
     @property

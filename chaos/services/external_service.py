@@ -46,15 +46,16 @@ class ExternalService:
 
     def _connect(self) -> int:
         problems = []
-        for address in self.endpoint.split(","):
+        nodes, mark, file = self.endpoint.partition("@")  # the file has settings of its clients
+        for address in nodes.split(","):
             try:
-                return self._count_nodes(address)
+                return self._count_nodes(address + mark + file)
             except (OSError, ValueError) as error:
                 problems.append(f"{address}: {error}")
         raise ServiceUnavailable(
             f"no {self.title} answers at {self.endpoint}",
             evidence="; ".join(problems),
-            next_step="Check the address: external:HOST:PORT, of a listener without TLS and passwords",
+            next_step="Check the address; a Kafka that wants TLS or a password is external:HOST:PORT@FILE",
         )
 
     def _refuse(self, what: str) -> NoReturn:

@@ -299,9 +299,8 @@ class WatchedService:
 
     def _spawned(self, listener: int) -> None:
         self._end_watch()
-        folder, kill = str(self.service.data_folder(self.node)), partial(self.service.strike, self.node)
-        armed = self._armed()
-        self._watch = SystemCallWatch(listener, folder, kill=kill, names=DataFolderNames(folder), armed=armed)
+        names, kill = DataFolderNames(str(self.service.data_folder(self.node))), partial(self.service.strike, self.node)
+        self._watch = SystemCallWatch(listener, names, kill=kill, armed=self._armed())
 
     def _end_watch(self) -> None:
         watch, self._watch = self._watch, None

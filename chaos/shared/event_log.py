@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from sinkproof.chaos.clock import now
 
@@ -24,7 +25,7 @@ class EventLog:
 
     def record(self, what: str, **details: Any) -> None:
         line = {"what": what, "at": round(now(), 6), "pid": os.getpid(), **details}
-        os.write(self._descriptor, json.dumps(line).encode() + b"\n")
+        os.write(self._descriptor, msgspec.json.encode(line) + b"\n")
 
 
 class EventLogReader:
@@ -38,7 +39,7 @@ class EventLogReader:
         while chunk := os.read(self._descriptor, 1 << 16):
             self._rest += chunk
         *lines, self._rest = self._rest.split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [msgspec.json.decode(line) for line in lines]
 
     def close(self) -> None:
         os.close(self._descriptor)

@@ -90,7 +90,23 @@ CALLS: Final[dict[str, OutwardCall]] = {
     "fchmodat": _at(268, 53),
     "fchmodat2": _at(452, 452),
     "utimensat": _at(280, 88),
+    "utime": _of_path(132, None),
+    "utimes": _of_path(235, None),
+    "futimesat": OutwardCall(261, None, paths=((0, 1),)),
 }
+OPENING: Final = ("open", "openat", "openat2")
+MAKING: Final = (
+    "mkdir",
+    "mkdirat",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "mknod",
+    "mknodat",
+)  # fail if it is there
+FOLLOWING: Final = (*OPENING, "creat", "truncate", "chmod", "setxattr", "removexattr")  # a link at the end of the path
+CONNECT: Final = OutwardCall(42, 203)  # changes nothing that counts; says with which servers it has to do
 MAP: Final = OutwardCall(9, 222, descriptor=4)  # mmap: what is written through it is no call, and is not seen
 IO_URING: Final = OutwardCall(425, 425)  # io_uring_setup: its requests are no calls; libraries fall back
 AIO: Final = OutwardCall(206, 0)  # io_setup: its requests are no calls, either

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import struct
+import sys
+import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.points import system_call_point
-from sinkproof.chaos.system_calls.outward_calls import CALLS, CREATES
+from sinkproof.chaos.system_calls.outward_calls import CALLS, CREATES, FOLLOWING, MAKING, OPENING
 
 AT_FDCWD: Final = -100
 PATH_BYTES_MOST: Final = 4096
+ADDRESS_BYTES_MOST: Final = 128
 SOCKET: Final = "socket"
 DELETED: Final = " (deleted)"
-NO_FILES: Final = ("/proc/", "/sys/", "/dev/null", "/dev/tty", "/dev/pts/", "/memfd:")
+NO_FILES: Final = ("/proc/", "/sys/", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/pts/", "/memfd:")
+COUNTERS_OF_A_JVM: Final = "/tmp/hsperfdata_"  # a file of each process, which no program reads back
+COMPILED: Final = "/__pycache__"  # of Python, made of a source that stays
+DESCRIPTOR: Final = re.compile(r"/(?:proc/(?P<process>self|thread-self|\d+)(?:/task/\d+)?|dev)/fd/(?P<number>\d+)")
+STREAMS: Final = {f"/dev/{name}": number for number, name in enumerate(("stdin", "stdout", "stderr"))}
 UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # one part in fifty has letters only
 PART: Final = re.compile(r"tmp[a-z0-9_]{8}(?![0-9A-Za-z_])|[0-9A-Za-z]+")  # the former: of Python's tempfile
 DRAWN: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|tmp[a-z_]{8}")
@@ -32,12 +43,14 @@ class OutwardChange(NamedTuple):
     call: str
     about: str  # as in the point: a name below the watched folder, or a socket
     paths: tuple[str, ...] = ()
+    is_below: bool = True  # the watched folder, or a socket
 
     @property
     def point(self) -> str:
         return system_call_point(self.call, self.about)
 
 
+@lru_cache(maxsize=4096)
 def canonical_name(path: str) -> str:
     """`part-0-7f3a.json` is `part-*-*.json`."""
     return PART.sub(lambda match: "*" if DRAWN.search(match[0]) else match[0], UUID.sub("*-*-*-*-*", path))
@@ -87,11 +100,17 @@ class Tracee:
 
 
 class PlaceNames:
-    """Names calls that change something below `folder`, or send to a socket other than `own_socket`."""
+    """Names calls that change something below `folder`, or send to a socket other than `own_socket`. `elsewhere`: those
+    that change anything outside of it have names, too, their whole paths; each path is kept here, and whether it was
+    found as others have left it. Temporary files have no names: until one is found so, no other attempt can tell
+    whether it is there. None: all these calls are left out.
+    """
 
-    def __init__(self, folder: str, *, own_socket: str = "") -> None:
-        self.folder, self.own_socket = os.path.realpath(folder), own_socket
-        self.elsewhere: dict[str, None] = {}  # names of files and folders outside of it that were changed
+    def __init__(self, folder: str, *, own_socket: str = "", elsewhere: dict[str, bool] | None = None) -> None:
+        self.folder, self.own_socket, self.elsewhere = os.path.realpath(folder), own_socket, elsewhere
+        self.peers: dict[str, None] = {}  # addresses to which it has connected
+        self._met: set[str] = set()  # paths elsewhere
+        self._of_files: dict[tuple[str, str], OutwardChange] = {}  # (call, path of an open file): most calls are alike
 
     def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
         """None: it changes nothing that an independent reader of the folder, or a server, could see."""
@@ -100,35 +119,70 @@ class PlaceNames:
             return OutwardChange(name, self.below(self.folder), (self.folder,))
         if call.descriptor is not None:
             return self._to_file(tracee, name, _signed(arguments[call.descriptor]))
-        if name == "openat2" and not struct.unpack("Q", tracee.read(arguments[2], 8))[0] & CREATES:
+        flags = _flags(tracee, name, arguments)
+        if name == "openat2" and not flags & CREATES:
             return None
+        follows = name in FOLLOWING and not flags & os.O_NOFOLLOW
         paths = tuple(
-            self._resolved(tracee.path(None if folder is None else _signed(arguments[folder]), arguments[path]))
-            for folder, path in call.paths
+            self._resolved(tracee, None if at is None else _signed(arguments[at]), arguments[path], follows=follows)
+            for at, path in call.paths
         )
-        return self._below_or_elsewhere(name, paths)
+        may_exist = name not in MAKING and (name not in OPENING or flags & os.O_TRUNC)
+        return self._below_or_elsewhere(name, paths, may_exist=bool(may_exist))
 
     def _to_file(self, tracee: Tracee, name: str, descriptor: int) -> OutwardChange | None:
         try:
             path = tracee.opened(descriptor)
         except FileNotFoundError:  # no such descriptor: the call fails
             return None
-        if path.startswith("socket:"):
-            return OutwardChange(name, SOCKET) if path != self.own_socket else None
-        return self._below_or_elsewhere(name, (path.removesuffix(DELETED),)) if path.startswith("/") else None
+        found = self._of_files.get((name, path))
+        if found is None:
+            if path.startswith("socket:"):
+                return OutwardChange(name, SOCKET) if path != self.own_socket else None
+            found = self._below_or_elsewhere(name, (path.removesuffix(DELETED),))
+            if found is not None:
+                self._of_files[name, path] = found
+        return found
 
-    def _below_or_elsewhere(self, name: str, paths: tuple[str, ...]) -> OutwardChange | None:
+    def _below_or_elsewhere(self, name: str, paths: tuple[str, ...], *, may_exist: bool = True) -> OutwardChange | None:
+        """`may_exist`: if there is such a file, the call changes something all the same."""
         inside = next(filter(None, map(self.below, paths)), "")
-        if not inside and not paths[0].startswith(NO_FILES):
-            self.elsewhere[canonical_name(paths[0])] = None
-        return OutwardChange(name, inside, paths) if inside else None
+        if inside:
+            return OutwardChange(name, inside, paths)
+        if self.elsewhere is None or is_harmless(paths[0]):
+            return None
+        is_temporary = all(map(is_temporary_file, paths))
+        if not may_exist and not is_temporary and os.path.lexists(paths[0]):
+            return None
+        for path in paths:
+            self._note(path)
+        return None if is_temporary else OutwardChange(name, canonical_name(paths[0]), paths, is_below=False)
 
-    def _resolved(self, path: str) -> str:
-        """Its folder may be reached by a link."""
+    def _note(self, path: str) -> None:
+        """That it was met here, for the first time. Other attempts of this run strike, and are struck, where they meet
+        it; unless it is a temporary file, which must not be met by two.
+        """
+        assert self.elsewhere is not None
+        if path not in self._met:
+            self._met.add(path)
+            known = self.elsewhere.get(path)
+            is_found = os.path.lexists(path) if known is None else known or is_temporary_file(path)
+            self.elsewhere[path] = is_found
+
+    def _resolved(self, tracee: Tracee, folder: int | None, address: int, *, follows: bool) -> str:
+        """Absolute. Its folder may be reached by a link; a name of an open file is that of the file."""
+        path = tracee.path(folder, address)
+        if opened := DESCRIPTOR.fullmatch(path):
+            process = opened["process"] or "self"
+            process = process if process.isdigit() else str(tracee.thread)
+            return os.readlink(f"/proc/{process}/fd/{opened['number']}").removesuffix(DELETED)
+        if path in STREAMS:
+            return tracee.opened(STREAMS[path]).removesuffix(DELETED)
         if self.below(path):
             return path
-        folder, last = os.path.split(path)
-        return os.path.join(os.path.realpath(folder), last)
+        parent, last = os.path.split(path)
+        whole = os.path.join(os.path.realpath(parent), last)
+        return os.path.realpath(whole) if follows and os.path.islink(whole) else whole
 
     def below(self, path: str) -> str:
         """The name below the folder; empty if it lies elsewhere."""
@@ -140,8 +194,57 @@ class PlaceNames:
         """The path of the file, if it is mapped so that what is written to memory changes it; else empty."""
         with suppress(FileNotFoundError):
             path = tracee.opened(_signed(descriptor)).removesuffix(DELETED)
-            return path if self.below(path) and tracee.may_write(_signed(descriptor)) else ""
+            counts = self.below(path) or (self.elsewhere is not None and not is_harmless(path))
+            return path if counts and tracee.may_write(_signed(descriptor)) else ""
         return ""
+
+    def note_peer(self, tracee: Tracee, address: int, size: int) -> None:
+        """The program is about to connect to it."""
+        if peer := peer_name(tracee.read(address, min(size, ADDRESS_BYTES_MOST))):
+            self.peers[peer] = None
+
+
+def is_harmless(path: str) -> bool:
+    """What is written there is read back by no later attempt, and by no reader."""
+    return not path.startswith("/") or path.startswith((*NO_FILES, COUNTERS_OF_A_JVM)) or COMPILED in path
+
+
+def is_temporary_file(path: str) -> bool:
+    """Its name is drawn anew each time, or else it is found by another attempt."""
+    return path.startswith(f"{tempfile.gettempdir()}/")
+
+
+def kept(elsewhere: Mapping[str, bool]) -> list[str]:
+    """Paths that were found as others have left them, or that a later run may find as this one has left them."""
+    stays = {path for path in elsewhere if not is_temporary_file(path) and os.path.lexists(path)}
+    return [path for path, was_found in elsewhere.items() if was_found or path in stays]
+
+
+def peer_name(address: bytes) -> str:
+    """Of an address as connect(2) takes it; empty where there is nothing to connect to."""
+    family = int.from_bytes(address[:2], sys.byteorder)
+    if family == socket.AF_UNIX:
+        name = address[2:].split(b"\0")[0] or address[2:].rstrip(b"\0").replace(b"\0", b"@")
+        path = os.fsdecode(name)
+        return path if path.startswith("@") or os.path.exists(path) else ""
+    port = int.from_bytes(address[2:4], "big")
+    if family == socket.AF_INET and port:
+        return f"{IPv4Address(address[4:8])}:{port}"
+    if family == socket.AF_INET6 and port:
+        return f"[{IPv6Address(address[8:24])}]:{port}"
+    return ""
+
+
+def _flags(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """With which a call opens a file; of other calls: none."""
+    match name:
+        case "open":
+            return arguments[1]
+        case "openat":
+            return arguments[2]
+        case "openat2":
+            return int(struct.unpack("Q", tracee.read(arguments[2], 8))[0])
+    return 0
 
 
 def _signed(argument: int) -> int:

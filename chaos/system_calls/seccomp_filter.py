@@ -19,6 +19,7 @@ from sinkproof.chaos.system_calls.outward_calls import (
     ARCHITECTURES,
     CALLS,
     CLONES,
+    CONNECT,
     CREATES,
     IO_URING,
     MAP,
@@ -61,7 +62,7 @@ def program() -> bytes:
     clones = [_argument(1), (EQUAL, 2, 0, CLONES[0]), (EQUAL, 1, 0, CLONES[1]), allow]
     shares = [_argument(3), (ANY_BIT, 1, 0, SHARED), allow, _argument(4), (EQUAL, 0, 1, NO_DESCRIPTOR), allow]
     conditions: dict[str, list[Instruction]] = {**creates, "ioctl": clones, "mmap": shares}
-    for name, call in {**CALLS, "mmap": MAP}.items():
+    for name, call in {**CALLS, "mmap": MAP, "connect": CONNECT}.items():
         number, body = number_of(call), [*conditions.get(name, []), (RETURN, 0, 0, NOTIFY)]
         if number is not None:
             out += [(EQUAL, 0, len(body), number), *body]

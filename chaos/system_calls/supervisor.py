@@ -20,17 +20,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, MAP, error_of, number_of
+from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import AT_FDCWD, SOCKET, OutwardChange, PlaceNames, Tracee
 
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
 SYNC_WAKE_UP: Final = 1  # where the kernel has it (6.6 and newer), a call takes less
 NOTIFICATION: Final = struct.Struct("QIIiIQ6Q")
+ZEROES: Final = bytes(NOTIFICATION.size)
 ANSWER: Final = struct.Struct("QqiI")
 CARRY_ON: Final = 1
 PIDFD_GETFD: Final = 438
 NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
-MAP_NUMBER: Final = number_of(MAP)
+MAP_NUMBER, CONNECT_NUMBER = number_of(MAP), number_of(CONNECT)
 END_SECONDS: Final = 10.0
 UNREADABLE: Final = "the arguments of its system calls cannot be read"
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -75,8 +76,7 @@ class Record(Protocol):
 
 class SystemCallWatch:
     """`listener`: of the filter (seccomp_filter.py). `kill`: ends the program; called by the thread of the watch.
-    `marks`: called at each outward call, before it is carried out. `own_socket`: as /proc names it; what is sent there
-    is not outward.
+    `marks`: called at each outward call, before it is carried out.
 
     `struck` is a descriptor that is readable from a strike until `take_strike`.
     """
@@ -84,21 +84,19 @@ class SystemCallWatch:
     def __init__(
         self,
         listener: int,
-        folder: str,
+        names: PlaceNames,
         *,
         kill: Callable[[], object],
         marks: Callable[[], int] = int,
         record: Record | None = None,
-        own_socket: str = "",
-        names: PlaceNames | None = None,
         armed: Armed | None = None,
     ) -> None:
-        """`names`: others than those of a command. `armed`: a place from the very first call on, as for `arm`."""
-        self.listener, self.names, self.kill = listener, names or PlaceNames(folder, own_socket=own_socket), kill
+        """`armed`: a place from the very first call on, as for `arm`."""
+        self.listener, self.names, self.kill = listener, names, kill
         self.marks, self.record = marks, record
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
-        self.elsewhere = self.names.elsewhere  # files that it changed outside of the folder
+        self._message = bytearray(NOTIFICATION.size)
         self._lock = threading.Lock()  # of all that follows
         self._calls: list[PassedCall] = []  # since they were last taken
         self._passed: Counter[str] = Counter()
@@ -169,8 +167,8 @@ class SystemCallWatch:
         is_over = False
         try:
             while not is_over:
-                ready = dict(poll.poll())
-                is_over = self._end in ready or ready[self.listener] & ~select.POLLIN != 0  # no process is left
+                ready = poll.poll()
+                is_over = ready != [(self.listener, select.POLLIN)]  # the end, or no process is left
                 if not is_over:
                     self._receive()
         finally:
@@ -180,7 +178,8 @@ class SystemCallWatch:
             os.close(self.listener)
 
     def _receive(self) -> None:
-        message = bytearray(NOTIFICATION.size)
+        message = self._message
+        message[:] = ZEROES  # else the kernel refuses it
         try:
             fcntl.ioctl(self.listener, RECEIVE, message)
         except OSError as error:
@@ -192,6 +191,8 @@ class SystemCallWatch:
         try:
             if number == MAP_NUMBER:
                 self._note_map(tracee, arguments[4])
+            elif number == CONNECT_NUMBER:
+                self.names.note_peer(tracee, arguments[1], arguments[2] & 0xFFFFFFFF)
             else:
                 change = self.names.change(tracee, NAMES[number], tuple(arguments))
             fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at
@@ -211,8 +212,9 @@ class SystemCallWatch:
         path = self.names.mapped(tracee, descriptor)
         if not path:
             return
-        self.unseen[f"it maps {self.names.below(path)} into its memory: what it writes there is no system call"] = None
-        if self.record is not None:
+        about = self.names.below(path)
+        self.unseen[f"it maps {about or path} into its memory: what it writes there is no system call"] = None
+        if about and self.record is not None:
             self.record.map(path)
 
     def _decide(self, call: NotifiedCall) -> None:
@@ -252,7 +254,7 @@ class SystemCallWatch:
         os.eventfd_write(self.struck, 1)
 
     def _answer(self, call: NotifiedCall, *, error: int = 0, value: int | None = None) -> None:
-        if self.record is not None and not error and value is None:
+        if self.record is not None and call.change.is_below and not error and value is None:
             self.record.carry_out(call)
         self._reply(call.identity, error=error, value=value)
 

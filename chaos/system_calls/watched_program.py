@@ -25,6 +25,7 @@ from typing import Any, Final, NoReturn
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply
+from sinkproof.chaos.system_calls.place_names import PlaceNames
 from sinkproof.chaos.system_calls.seccomp_filter import put_on, reason, receive_listener
 from sinkproof.chaos.system_calls.supervisor import Act, Armed, Record, SystemCallWatch
 
@@ -77,9 +78,10 @@ def watch_of(
     marks: Callable[[], int] = int,
     record: Record | None = None,
     armed: Armed | None = None,
+    elsewhere: dict[str, bool] | None = None,
 ) -> SystemCallWatch:
-    """Of a child that puts the filter on itself: its first outward call waits for this. Raises NotWatched; the child
-    goes on then.
+    """Of a child that puts the filter on itself: its first outward call waits for this. `elsewhere`: as for PlaceNames.
+    Raises NotWatched; the child goes on then.
     """
     try:
         child.await_ready(child.channel.fileno(), select.POLLIN, Deadline(START_SECONDS))
@@ -89,9 +91,8 @@ def watch_of(
     if listener < 0:
         raise NotWatched(reason(-listener))
     kill = partial(child.signal, signal.SIGKILL)
-    return SystemCallWatch(
-        listener, str(folder), kill=kill, marks=marks, record=record, own_socket=own_socket, armed=armed
-    )
+    names = PlaceNames(str(folder), own_socket=own_socket, elsewhere=elsewhere)
+    return SystemCallWatch(listener, names, kill=kill, marks=marks, record=record, armed=armed)
 
 
 @contextmanager
@@ -103,6 +104,7 @@ def watched(
     variables: Mapping[str, str],
     record: Record | None = None,
     armed: Armed | None = None,
+    elsewhere: dict[str, bool] | None = None,
 ) -> Iterator[tuple[ChildProcess, SystemCallWatch]]:
     """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards. `armed`: a place that is
     to be struck, from its very first call on.
@@ -111,7 +113,7 @@ def watched(
     child = server.spawn(ENTRY, list(words), (os.getcwd(), dict(variables)), descriptors=[nothing])
     os.close(nothing)
     try:
-        watch = watch_of(child, folder, record=record, armed=armed)
+        watch = watch_of(child, folder, record=record, armed=armed, elsewhere=elsewhere)
         try:
             yield child, watch
         finally:

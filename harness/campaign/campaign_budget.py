@@ -33,6 +33,7 @@ BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes 
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
 SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
+SECONDS_ON_HOSTS: Final = 600.0  # a host that is cut off, or dies, costs a run fifteen seconds
 
 
 def within_budget(task: Task) -> ShouldStop:
@@ -51,6 +52,7 @@ def within_budget(task: Task) -> ShouldStop:
             return False
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
         least = SECONDS_ON_SERVICES[task.shell] if results.services.used else 0.0
+        least += SECONDS_ON_HOSTS if results.steering.on_hosts else 0.0
         least += INSIDE_SECONDS_MOST if results.services.options.inside_service else 0.0
         if spent > max(least, seconds_if_slow(busy)):
             return True
@@ -85,7 +87,9 @@ def has_least(results: CampaignResults, task: Task) -> bool:
 
 
 def lacks_required_stages(results: CampaignResults) -> bool:
-    """Whether stages have not been run without which no sink of a user is upheld."""
+    """Whether stages have not been run without which no sink of a user is upheld, or none on several hosts."""
+    if results.steering.on_hosts:
+        return not results.steering.required_stages_done
     if results.shell != "process" or results.contract.is_ours or results.services.used:
         return False
     return not results.steering.required_stages_done
@@ -151,7 +155,7 @@ def _process(
 
     with (
         process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
-        workers_beside(runner, task.cores) as workers,
+        workers_beside(runner, task.cores, lost=results.notes) as workers,
     ):
         campaign = ProcessCampaign(runner, results, should_stop=should_stop, run_all=workers.run_all)
         campaign.carry_out(PROCESS_PLAN)
@@ -167,6 +171,7 @@ def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldSto
     results.progress.step("starting Spark", 0)
     try:
         with spark_runner(results.contract, scratch, master=task.master) as runner:
+            results.notes += [runner.cluster.lacks] if runner.cluster.lacks else []
             endurance = endurance_for(task.budget_seconds)
             SparkCampaign(runner, results, endurance=endurance, should_stop=should_stop).carry_out(SPARK_PLAN)
     except TooFewSlots as error:

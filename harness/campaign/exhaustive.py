@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sinkproof.campaign.loop import Campaign
-from sinkproof.campaign.workers.simulated_workers import SimulatedWorkers
+from sinkproof.campaign.workers.worker_pool import LateWorkers
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -25,7 +25,7 @@ COMPARED_EVERY: Final = 50  # faults that are not run because an equivalent one 
 class ExhaustiveRuns:
     """The exhaustive runs of one campaign."""
 
-    def __init__(self, campaign: Campaign, workers: SimulatedWorkers) -> None:
+    def __init__(self, campaign: Campaign, workers: LateWorkers) -> None:
         self.campaign, self.workers = campaign, workers
         self.runner, self.results = campaign.runner, campaign.results
 

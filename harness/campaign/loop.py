@@ -181,6 +181,10 @@ class Campaign(ABC):
         return bool(self.runner.scratch.services.breakable())
 
     @property
+    def has_breakable_hosts(self) -> bool:
+        return False
+
+    @property
     def occurrences_most(self) -> int:
         if not self.runs_are_slow:
             return EACH
@@ -226,6 +230,7 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
     Need.ENDURANCE: lambda campaign: campaign.contract.rows == "append",
+    Need.HOSTS: lambda campaign: campaign.has_breakable_hosts,
     Need.INSIDE_SERVICE: lambda campaign: campaign.results.services.options.inside_service,
     Need.OUTWARD_CALLS: lambda campaign: campaign.contract.kind == "command" and _has_outward_calls(campaign),
     Need.NATIVE_CALLS: lambda campaign: campaign.contract.kind != "command" and _has_outward_calls(campaign),

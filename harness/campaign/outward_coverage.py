@@ -38,7 +38,9 @@ class OutwardCoverage:
     passed: set[str] = field(default_factory=set)  # in any run
     by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_OUTWARD_CALLS})
     unseen: dict[str, None] = field(default_factory=dict)  # why changes may have been missed
-    elsewhere: dict[str, None] = field(default_factory=dict)  # files outside of the command's folder
+    elsewhere: dict[str, None] = field(default_factory=dict)  # names of what a command changes outside of its folder
+    kept_elsewhere: dict[str, None] = field(default_factory=dict)  # paths of it that other runs find
+    peers: dict[str, None] = field(default_factory=dict)  # addresses to which it connects
     unwatched: str = ""  # why no call was watched
 
     def add(self, result: RunResult) -> None:
@@ -47,6 +49,8 @@ class OutwardCoverage:
         self.unwatched = self.unwatched or result.unwatched
         if not self.is_native:
             self.elsewhere |= dict.fromkeys(result.elsewhere)
+            self.kept_elsewhere |= dict.fromkeys(result.kept_elsewhere)
+            self.peers |= dict.fromkeys(result.peers)
             self.passed |= {point for _, point in result.trace if is_system_call(point)}
         for fault in result.struck:
             if is_system_call(fault.point) and not KINDS[fault.kind].is_power_loss:
@@ -113,6 +117,8 @@ class OutwardCoverage:
             left_total=len(left),
             unseen=list(self.unseen),
             elsewhere=list(self.elsewhere)[:ELSEWHERE_LISTED_MOST],
+            kept_elsewhere=list(self.kept_elsewhere)[:ELSEWHERE_LISTED_MOST],
+            peers=list(self.peers)[:ELSEWHERE_LISTED_MOST],
             unwatched=self.unwatched,
             native=self.is_native,
             calls_alike=self.calls_alike,

@@ -129,8 +129,9 @@ class ProcessCampaign(CampaignInProcesses):
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
         power.unwatched = why_not_watched(recorded)
         if not power.unwatched:
-            in_gaps = native_calls.power_losses_in_idle_gaps(self.run(Schedule(job=SPARSE_JOB)))
-            power.losses = dict.fromkeys((*native_calls.power_losses(recorded), *in_gaps), False)
+            losses = native_calls.power_losses(recorded)
+            losses += native_calls.power_losses_at_steps(self.run(Schedule(job=SPARSE_JOB)))
+            power.losses = dict.fromkeys(losses, False)
             self._strike_all(power.losses)
 
     def _strike_all(self, struck: Mapping[Schedule, bool]) -> None:

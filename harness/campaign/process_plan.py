@@ -95,6 +95,14 @@ NATIVE_CODE_OTHERWISE: Final[Plan] = (
         needs=(Need.NATIVE_CALLS,),
     ),
 )
+WATCHED_POWER: Final[Plan] = (
+    Stage(
+        name="power losses, by what system calls have forced",
+        explore=ProcessCampaign.lose_power_without_help,
+        needs=(Need.WATCHED_POWER, Need.NO_SERVICE),
+        required=True,
+    ),
+)
 HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
     *INSIDE_SERVICE,
@@ -110,12 +118,7 @@ HIGH_YIELD: Final[Plan] = (
     *KILLS_AND_MESSAGES,
     Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
     *NATIVE_CODE,
-    Stage(
-        name="power losses, by what system calls have forced",
-        explore=ProcessCampaign.lose_power_without_help,
-        needs=(Need.WATCHED_POWER, Need.NO_SERVICE),
-        required=True,
-    ),
+    *WATCHED_POWER,
     Stage(name="pauses within commits", schedules=interleavings.pauses_within_commits),
     Stage(
         name="pauses within full commits",

@@ -25,7 +25,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.exploration.judged_runs import RunLog
 from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.reports.document import ClosureResult, Finding, PointOutcome, ShellResult, StageResult
+from sinkproof.reports.document import ClosureResult, Finding, OutcomeWord, PointOutcome, ShellResult, StageResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
@@ -194,7 +194,7 @@ class CampaignResults:
             for (point, kind), (runs, fired, found, covered) in sorted(self.coverage.cells.items())
         ]
 
-    def _outcome(self, fired: int, found: int) -> str:
+    def _outcome(self, fired: int, found: int) -> OutcomeWord:
         if not fired:
             return "unfired"
         if not found:

@@ -17,7 +17,8 @@ from sinkproof.campaign.checkpoint_recovery import try_recoveries
 from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.workers.simulated_workers import ALONE, SimulatedWorkers
+from sinkproof.campaign.workers.simulated_workers import ALONE
+from sinkproof.campaign.workers.worker_pool import LateWorkers
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.crash_closure import ExploredClosure, Explorer
 from sinkproof.chaos.faults import KINDS
@@ -54,7 +55,7 @@ class SimulatedCampaign(Campaign):
         *,
         should_stop: ShouldStop = lambda results: False,
         mixed_seconds: float = MIXED_SECONDS,
-        workers: SimulatedWorkers = ALONE,
+        workers: LateWorkers = ALONE,
     ) -> None:
         super().__init__(runner, results, should_stop=should_stop)
         self.workers = workers

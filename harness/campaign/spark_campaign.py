@@ -56,6 +56,11 @@ class SparkCampaign(CampaignInProcesses):
     ) -> None:
         super().__init__(runner, results, first=first, should_stop=should_stop)
         self.spark_runner, self.endurance = runner, endurance
+        results.steering.on_hosts = self.has_breakable_hosts
+
+    @property
+    def has_breakable_hosts(self) -> bool:
+        return self.spark_runner.hosts is not None
 
     def prepare(self) -> bool:
         """Lines of a user's sink are points here, too; those of our own adapters are covered by other shells."""

@@ -15,6 +15,7 @@ from itertools import cycle
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, KILL_HOST
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
@@ -47,6 +48,8 @@ class EndurancePlan:
     workers: int = 0
     jobs: int = 0
     services: int = 0  # of external systems: killed and started again, at any moment
+    hosts: int = 0  # that die, where the job runs on several
+    cuts: int = 0  # of hosts from the others, but not from the target
     rows: int = 0
     pace_ms: int = 4
     batch_rows: int = 250
@@ -62,6 +65,8 @@ class EndurancePlan:
             ("kill-worker", "attempt"): self.workers,
             ("kill-job", "attempt"): self.jobs,
             (SERVICE_KILL, SERVICE): self.services,
+            (KILL_HOST, "attempt"): self.hosts,
+            (CUT, "attempt"): self.cuts,
         }
         every = [((at + 0.5) / times, kind) for kind, times in wanted.items() for at in range(times)]
         return [kind for _, kind in sorted(every)]
@@ -92,6 +97,7 @@ class EnduranceJob:
         self.rows, self.strikes, self.services_killed = 0, 0, 0
         self.names: tuple[str, ...] = ()
         self.outages = Outages(runner.scratch.services)
+        self.note: Callable[[Happening], None] = self.story.append  # replaced while the job runs
 
     def run(self) -> EnduranceOutcome:
         runner = self.runner
@@ -109,7 +115,8 @@ class EnduranceJob:
         execution = runner.cluster.begin(run, tasks=len(self.names) - 1)
         failure = ""
         try:
-            self._strike_all(execution)
+            with runner.faults_of_hosts(run) as self.note:
+                self._strike_all(execution)
         except SparkFailed as error:
             failure = str(error)
             runner.cluster.close()
@@ -140,7 +147,8 @@ class EnduranceJob:
             faults = self._next_faults(kind, victim)
             self.armed.arm(faults)
             self._strike_in_time(execution, struck + len(faults), Deadline(self.plan.strike_seconds))
-        self._await_rows(execution, seconds=SECONDS_PER_SESSION if kind == "kill-job" else SECONDS_STILL)
+        patience = SECONDS_PER_SESSION if kind in ("kill-job", KILL_HOST, CUT) else SECONDS_STILL
+        self._await_rows(execution, seconds=patience)
 
     def _kill_services(self, execution: Execution) -> None:
         """At any moment of the job. On return, all nodes answer again and the job has made progress."""
@@ -172,6 +180,7 @@ class EnduranceJob:
         while not reached():
             for happening in execution.poll():
                 self.story.append(happening)
+                self.note(happening)
                 self.strikes += happening["what"] == "struck"
                 if happening["what"] == "complete":
                     self.rows = happening["rows"]
@@ -192,8 +201,9 @@ class EnduranceJob:
             anomalies += _anomalies(seen)
         kinds = Counter({SERVICE_KILL: self.services_killed} if self.services_killed else {})
         kinds += Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
-        killed = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
         faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
+        kinds += Counter(fault.kind for fault in faults if fault.kind in CUTS)
+        killed = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
         places = {fault.point for fault in faults}
         run_result = EnduranceResult(
             schedule=Schedule(faults[-1:]),

@@ -14,7 +14,7 @@ from sinkproof.campaign.process_plan import KILLS_AND_MESSAGES
 from sinkproof.campaign.spark_campaign import SparkCampaign
 from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import single_faults
+from sinkproof.generators import host_schedules, single_faults
 
 WORKERS_KILLED_AT: Final = ("write.after", "snapshot.after", "notify_complete.before", "commit.after", "open.after")
 JOBS_KILLED_AT: Final = ("notify_complete.before", "checkpoint.persist.before", "snapshot.after")
@@ -25,6 +25,7 @@ def kills_at_lines(campaign: Campaign) -> Iterator[Schedule]:
 
 
 SPARK_PLAN: Final[Plan] = (
+    Stage(name="faults of hosts", schedules=host_schedules.each_kind, needs=(Need.HOSTS,), required=True),
     Stage(
         name="endurance job with a service",
         explore=SparkCampaign.run_endurance_job,
@@ -60,4 +61,5 @@ SPARK_PLAN: Final[Plan] = (
         name="zombies, errors and whole-job kills at each step",
         schedules=single_faults.zombies_errors_and_job_kills,
     ),
+    Stage(name="faults of hosts at each step", schedules=host_schedules.at_each_step, needs=(Need.HOSTS,)),
 )

@@ -28,6 +28,7 @@ class Steering:
     reaching: dict[str, list[ReachingSchedule]] = field(default_factory=dict)  # to points without an injected fault
     unreproducible: set[Schedule] = field(default_factory=set)  # they led to a point once, and not again
     required_stages_done: bool = False
+    on_hosts: bool = False  # that this certification has started, and breaks
     deferred_to_processes: str = ""  # why the simulated shell leaves deaths of this sink to the process shell
 
     def note(self, result: RunResult, coverage: Coverage) -> None:

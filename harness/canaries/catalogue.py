@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sinkproof.campaign.process_plan import NATIVE_CODE, WATCHED_POWER
+from sinkproof.campaign.stage import Plan
+from sinkproof.canaries import between_calls as calls
 from sinkproof.canaries import code_of_users as users
 from sinkproof.canaries import controls, idempotent, masked, two_phase, write_ahead
 from sinkproof.canaries import controls_on_database as controls_database
@@ -62,7 +65,8 @@ class Canary:
 
     `under`: the rest of the schedule that shows the sin: another job, greater ids, another order of subtasks.
     `times`: the least number of faults that shows it. `at_lines`: faults strike between two lines of it only.
-    `shells`: where it can be convicted, besides ON_SPARK.
+    `shells`: where it can be convicted, besides ON_SPARK. `stages`: of the plan for processes, which watch its system
+    calls: in them alone it can be convicted.
     """
 
     name: str
@@ -74,6 +78,7 @@ class Canary:
     times: int = 1
     at_lines: bool = False
     shells: tuple[str, ...] = REAL
+    stages: Plan = ()
 
     @property
     def oracles(self) -> frozenset[str]:
@@ -87,6 +92,7 @@ class Canary:
 
 DEATHS: Final = "kill-job kill"
 POWER: Final = "lose-power lose-bytes lose-names"
+POWER_WATCHED: Final = f"{POWER} lose-tails lose-newest lose-older"
 LOSS: Final = "O1 O10"
 RESCALED: Final = "job=scale-in"
 CANARIES: Final = (
@@ -96,6 +102,7 @@ CANARIES: Final = (
     Canary("commit copies again", two_phase.CommitCopiesAgain, "R1", "O2", DEATHS),
     Canary("ignores the batch id", write_ahead.IgnoresBatchId, "R1", "O2", DEATHS),
     Canary("installed, notes first", users.InstalledAndNotesFirst, "R1", LOSS, DEATHS, at_lines=True),
+    Canary("no journal, in native code", calls.NoJournal, "R1", "O1 O2", DEATHS, shells=REAL_ONLY, stages=NATIVE_CODE),
     # R2: names and keys of rows and files.
     Canary("dedup key made in open()", idempotent.KeyMadeInOpen, "R2", "O2", DEATHS),
     Canary("dedup key without the split", idempotent.KeyWithoutSplit, "R2", "O1", "none"),
@@ -185,6 +192,15 @@ CANARIES: Final = (
     Canary("rename without fsync", power.RenamesWithoutFsync, "R16", "O8", POWER, shells=VIRTUAL),
     Canary("names are not forced", power.NeverForcesNames, "R16", "O8", POWER, shells=VIRTUAL),
     Canary("forces when it commits", power.ForcesWhenItCommits, "R16", "O8", POWER, shells=VIRTUAL),
+    Canary(
+        "bytes are not forced, no hook",
+        calls.NamesForcedOnly,
+        "R16",
+        "O8",
+        POWER_WATCHED,
+        shells=REAL_ONLY,
+        stages=WATCHED_POWER,
+    ),
     # A replay is cut in another way.
     Canary("hash of a batch", idempotent.HashOfBatch, "R17", "O2", DEATHS, under="job=rebatched"),
     Canary("position in the epoch", idempotent.PositionInEpoch, "R17", "O1 O2", DEATHS),
@@ -222,6 +238,10 @@ CONTROLS: Final = (
     ("counters on a server", idempotent.CountingControl),
     ("asynchronous producer", controls_database.AsynchronousControl),
     ("rows in full", write_ahead.WholeRowsControl),
+)
+CONTROLS_UNDER_WATCH: Final = (
+    ("a journal, in native code", calls.JournalControl, NATIVE_CODE),
+    ("bytes are forced, no hook", calls.ForcedControl, WATCHED_POWER),
 )
 CONTROLS_OF_TESTS: Final = (
     ("two logs, installed", users.TwoLogsControl),

@@ -12,11 +12,12 @@ from typing import Final
 from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import Task
-from sinkproof.canaries.catalogue import CANARIES, ON_SPARK, Canary
-from sinkproof.canaries.search import CampaignFunction, repeat, search, servers_of
+from sinkproof.canaries.catalogue import CANARIES, CONTROLS_UNDER_WATCH, ON_SPARK, Canary
+from sinkproof.canaries.search import CampaignFunction, repeat, search, servers_of, watch_in
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.system_calls.watched_program import why_not_watched
 from sinkproof.reports.document import CanaryResult, Finding
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
@@ -28,8 +29,12 @@ SPARK_SECONDS_MOST: Final = 180.0  # most need two, but a zombie has to meet its
 
 
 def canaries_for(shell: str) -> list[Canary]:
-    """Those that this shell can convict."""
-    return [canary for canary in CANARIES if (canary.name in ON_SPARK if shell == "spark" else shell in canary.shells)]
+    """Those that this shell can convict: some of them only where system calls can be watched."""
+    if shell == "spark":
+        return [canary for canary in CANARIES if canary.name in ON_SPARK]
+    found = [canary for canary in CANARIES if shell in canary.shells]
+    needs_watch = any(canary.stages for canary in found)
+    return [canary for canary in found if not canary.stages] if needs_watch and why_not_watched() else found
 
 
 def try_canary(
@@ -126,6 +131,15 @@ def try_control(
         shell=shell,
         why=first.why if first else "; ".join(unknowns),
     )
+
+
+def try_controls_under_watch(shell: str, *, progress: Progress = SILENT, seconds: float) -> list[CanaryResult]:
+    """In the stages that convict the canaries beside them."""
+    with servers_of(contract for _, contract, _ in CONTROLS_UNDER_WATCH) as servers:
+        return [
+            try_control(name, contract, shell, progress=progress, seconds=seconds, run_as=watch_in(stages, servers))
+            for name, contract, stages in CONTROLS_UNDER_WATCH
+        ]
 
 
 def _campaign(

@@ -17,7 +17,6 @@ from sinkproof.sink_adapters.kafka.kafka_transactions import (
 )
 from sinkproof.sink_adapters.kafka.record_sender import FLUSH_SECONDS, RecordSender, SendFailed, encode
 from sinkproof.sink_adapters.kafka.transaction_control import END_PLAIN, NO_ERROR, TransactionControl
-from sinkproof.sink_adapters.kafka.wire_protocol import BrokerConnection
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Sink
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 from sinkproof.sink_adapters.strategies.strategy_claims import EXACTLY
@@ -42,7 +41,7 @@ class OnKafka(KafkaContract):
 
 def ask_once(control: TransactionControl, handle: Handle) -> int:
     """Commits without retries. Returns the broker's error code; raises OSError."""
-    connection = BrokerConnection(control.endpoints[0], seconds=START_SECONDS)
+    connection = control.connect(control.endpoints[0], seconds=START_SECONDS)
     try:
         transactional_id, producer_id, epoch, version = handle
         return connection.end(transactional_id, producer_id, epoch, commit=True, version=version)
@@ -129,7 +128,7 @@ class SweepsUnderTheOldEpoch(OnKafka):
     class target(KafkaTransactions):  # noqa: N801
         def abort(self, transaction: Any) -> None:
             found = self.control.describe(str(transaction))
-            connection = BrokerConnection(self.control.endpoints[0], seconds=START_SECONDS)
+            connection = self.control.connect(self.control.endpoints[0], seconds=START_SECONDS)
             connection.end(str(transaction), found.producer, found.epoch, commit=False, version=END_PLAIN)
             connection.close()
 

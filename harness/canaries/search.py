@@ -19,7 +19,7 @@ from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses, ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.stage import Stage
+from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
@@ -55,6 +55,13 @@ class CanaryCampaign(Campaign):
         first = first_run(self.runner, self.results, lambda schedule: self.take(self.play(schedule)))
         self._baseline = first
         return first is not None
+
+
+class WatchedStages(ProcessCampaign):
+    """Stages that watch system calls, which need no baseline."""
+
+    def prepare(self) -> bool:
+        return True
 
 
 class GivenSchedules(CampaignInProcesses):
@@ -131,6 +138,8 @@ def campaign_in(carry_out: CarryOut, *, shell: str = "") -> CampaignFunction:
 
 def repeat(canary: Canary, servers: Servers, convicting: Schedule | None) -> CampaignFunction:
     """In the process shell, after the schedule that convicted the canary in the simulated one, if that one can."""
+    if canary.stages:
+        return watch_in(canary.stages, servers)
     stage = Stage(name=STAGE, schedules=lambda campaign: schedules_of_its_sin(canary, campaign))
     plan = PROCESS_PLAN if "simulated" in canary.shells else (stage, *PROCESS_PLAN)
 
@@ -139,6 +148,17 @@ def repeat(canary: Canary, servers: Servers, convicting: Schedule | None) -> Cam
         with ProcessRunner(results.contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
             runner.find_own_files()
             ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(plan)
+
+    return campaign_in(carry_out)
+
+
+def watch_in(stages: Plan, servers: Servers) -> CampaignFunction:
+    """In the process shell, these stages only."""
+
+    def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
+        with ProcessRunner(results.contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
+            runner.find_own_files()
+            WatchedStages(runner, results, should_stop=should_stop).carry_out(stages)
 
     return campaign_in(carry_out)
 

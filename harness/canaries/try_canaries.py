@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sinkproof.canaries.catalogue import CONTROLS
-from sinkproof.canaries.conviction import campaign_functions, canaries_for, try_canary, try_control
+from sinkproof.canaries.conviction import (
+    campaign_functions,
+    canaries_for,
+    try_canary,
+    try_control,
+    try_controls_under_watch,
+)
 from sinkproof.canaries.inside_services import INSIDE_SERVICE
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
@@ -37,6 +43,9 @@ def try_all(
     controls = [control for control in CONTROLS if not only or control[0] in only]
     with campaign_functions(canaries, shell, progress=progress) as campaign_for:
         results = [try_canary(canary, shell, progress=progress, run_as=campaign_for(canary)) for canary in canaries]
-    return results + [
+    results += [
         try_control(name, contract, shell, progress=progress, seconds=control_seconds) for name, contract in controls
     ]
+    if any(canary.stages for canary in canaries):
+        results += try_controls_under_watch(shell, progress=progress, seconds=control_seconds)
+    return results

@@ -24,8 +24,9 @@ from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.certifier.task_processes import Failure, run_tasks
 from sinkproof.chaos.clock import now, utc_now
 from sinkproof.chaos.entry_points import packages, refuse_what_cannot_be_used
+from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
-from sinkproof.reports.certificate_writer import CertificateWriter
+from sinkproof.reports.certificate_file import CertificateWriter
 from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract, ContractError
@@ -86,6 +87,7 @@ def command_line(locators: Sequence[str], options: Options) -> str:
     words += ["--seed", str(options.seed)] if options.seed else []
     if options.budget_holds or options.budget_seconds == LEAST_SECONDS:
         words += ["--budget", f"{options.budget_seconds:g}s" if options.budget_holds else "least"]
+    words += ["--master", options.master] if hosts_in(options.master) else []
     words += ["--strict"] if options.strict else []
     words += ["--fresh"] if options.fresh else []
     words += [] if options.canaries else ["--no-canaries"]

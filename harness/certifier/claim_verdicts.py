@@ -52,7 +52,7 @@ def judge_subject(subject: SubjectProgress) -> SubjectResult:
         grade=grade.value,
         seconds=round(subject.seconds, 3),
         why=why,
-        expected_grade=contract.grade,
+        expected_grade=Grade(contract.grade).value if contract.grade else None,
         claimed=claimed_names(claimed),
         not_compared=subject.not_compared,
         claims=claims,

@@ -21,6 +21,10 @@ INTERIOR_UNSEEN: Final = (
     "this command died and stopped between requests and replies only: what a death inside its calls leaves was not "
     "examined"
 )
+KEPT_ELSEWHERE: Final = (
+    "it changes files outside of its folder that other runs find as it leaves them, so that no run shows what happens "
+    "without them; keep all of it below SINKPROOF_SCRATCH:"
+)
 NO_OUTWARD_CALL: Final = (
     "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"
 )
@@ -62,6 +66,8 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
     for shell in subject.shells:
         if shell.outward is not None and shell.outward.native and shell.outward.unwatched:
             yield f"{INTERIOR_OF_NATIVE_CODE}: {shell.outward.unwatched}"
+        if shell.outward is not None and shell.outward.peers:
+            yield f"what {', '.join(shell.outward.peers)} did inside with what it was sent was not examined"
 
 
 def _unseen_interior(subject: SubjectProgress) -> str:
@@ -75,6 +81,8 @@ def _unseen_interior(subject: SubjectProgress) -> str:
         return f"{INTERIOR_UNSEEN}, because {outward.unwatched}"
     if outward.unseen:
         return f"changes outside may have been missed: {'; '.join(outward.unseen)}"
+    if outward.kept_elsewhere:
+        return f"{KEPT_ELSEWHERE} {', '.join(outward.kept_elsewhere)}"
     if not outward.calls:
         return NO_OUTWARD_CALL
     if outward.left_total:

@@ -13,6 +13,7 @@ NOT_WATCHED: Final = (
     "the contract has no lose_power(scratch), and what was not forced to disk is known where system calls of sinks are "
     "watched only"
 )
+NOT_PUT_BACK: Final = "what it changes outside of its folder was not put back to what would survive"
 
 
 def power_not_examined(contract: Contract, shells: Sequence[ShellResult]) -> str:
@@ -23,6 +24,9 @@ def power_not_examined(contract: Contract, shells: Sequence[ShellResult]) -> str
     if power is None:
         ran = any(shell.shell == "process" for shell in shells)
         return f"{NOT_WATCHED}: {'no such run was made' if ran else 'run it --on process as well'}"
+    outward = next((shell.outward for shell in shells if shell.outward is not None), None)
+    if outward is not None and outward.elsewhere:
+        return f"{NOT_PUT_BACK}: {', '.join(outward.elsewhere)}"
     return _not_watched(power)
 
 

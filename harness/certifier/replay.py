@@ -16,6 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import LINE, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.chaos.services.watched_service import is_inside_service
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
@@ -75,6 +76,7 @@ def replay(
     shell: str = "simulated",
     here: bool = False,
     services: ServiceOptions = DEFAULT_SERVICES,
+    master: str = "",
 ) -> Replay:
     """`here`: in this process, where a debugger can stop in the sink, and where the sink can hang or end it.
 
@@ -83,11 +85,12 @@ def replay(
     schedule = parse(text, kinds=frozenset(KINDS))
     named_job(schedule.job)
     contract = load(locator) if here else load_to_read(locator)
-    if why := impossible(schedule, contract, shell):
+    if why := impossible(schedule, contract, shell, on_hosts=bool(hosts_in(master))):
         raise ContractError(why)
     inside = services.inside_service or any(map(is_inside_service, schedule.faults))  # nodes then have other settings
     services = replace(services, inside_service=inside)
     task = Task(locator=locator, shell=shell, budget_seconds=0, schedule=str(schedule), services=services)
+    task = replace(task, master=master or task.master)
     if here:
         return Replay(contract, try_again(task))
     from sinkproof.certifier.task_processes import Failure, run_tasks

@@ -23,13 +23,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from sinkproof.campaign.task import RunAgain, ShellOutcome, Task
 from sinkproof.certifier.circumstances import Unknown, digest_of, fingerprint, is_of_environment, key_of
 from sinkproof.certifier.task_processes import Failure
 from sinkproof.chaos.processes.recorded_inputs import listing, read
 from sinkproof.exploration.judged_runs import ALONE, JudgedRun
 from sinkproof.reports.document import CanaryResult, plain, replace_file
-from sinkproof.reports.json_files import revived
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import fresh_folder
 
@@ -38,7 +39,7 @@ BYTES_MOST: Final = 64 << 20  # a subject takes some hundred kilobytes in each s
 REPEATED: Final = 0.05  # of the runs of a kept result, and of the canaries
 # Installed packages with native code that reads nothing but what Python code gives it.
 NATIVE: Final = frozenset(
-    {"numpy", "numpy.libs", "_time_machine", "time_machine", "rpds", "markupsafe", "yaml", "_yaml"}
+    {"numpy", "numpy.libs", "_time_machine", "time_machine", "rpds", "markupsafe", "msgspec", "yaml", "_yaml"}
 )
 
 
@@ -245,7 +246,8 @@ def _kept(path: Path, task: Task, *, seed: int, digests: Callable[[str], str]) -
         return None
     if any(listing(name) != listed for name, listed in entry["folders"].items()):
         return None
-    result = revived(ShellOutcome if task.locator else list[CanaryResult], entry["result"])
+    kind: Any = ShellOutcome if task.locator else list[CanaryResult]
+    result = msgspec.convert(entry["result"], kind)
     judged = [JudgedRun(*each) for each in entry["judged"]]
     runs = result.result.schedules_run if isinstance(result, ShellOutcome) else len(result)
     again = Random(seed).sample(judged, min(ceil(REPEATED * runs), len(judged)))

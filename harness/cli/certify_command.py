@@ -28,6 +28,7 @@ STORE: Final = HOME / "kept"
 BUDGET_SECONDS: Final = 20.0  # on two cores a small sink is examined by then; a slow one gets more in any case
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
+BUDGET_SECONDS_ON_HOSTS: Final = 300.0  # a run with a host that dies, or is cut off, takes 15 s
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures
 BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong one is convicted by then; what UPHELD needs is run in any case
 BUDGETS: Final = (
@@ -47,7 +48,11 @@ BUDGETS: Final = (
     "too]",
 )
 @click.option(
-    "--master", default="local[6,100000]", show_default=True, help="The Spark master, with a slot for each subtask."
+    "--master",
+    default="local[6,100000]",
+    show_default=True,
+    help="The Spark master, with a slot for each subtask; cluster:3 starts one of three hosts on this machine, which "
+    "are killed and cut off, too.",
 )
 @click.option(
     "--command",
@@ -131,7 +136,7 @@ def certify(
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
     out = options["out"] or _new_folder()
     budget = options["budget"]
-    default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, everything=not subjects)
+    default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, options["master"])
     chosen = Options(
         shells=shells,
         master=options["master"],
@@ -167,10 +172,13 @@ def _asides(document: Document) -> list[str]:
     return [*(f"not kept: {why}" for why in document["unkept"]), *failures]
 
 
-def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], *, everything: bool) -> float:
+def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], master: str) -> float:
+    from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
     from sinkproof.sink_adapters.registry import SERVICE_PAIRS
 
-    if everything:
+    if "spark" in shells and hosts_in(master):
+        return BUDGET_SECONDS_ON_HOSTS
+    if not subjects:
         return BUDGET_SECONDS_OF_ALL
     if SERVICE_PAIRS.keys() & set(subjects):
         return BUDGET_SECONDS_ON_SERVICES

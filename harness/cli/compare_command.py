@@ -22,9 +22,10 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     \b
     sinkproof compare .sinkproof/main .sinkproof/ci       as the workflow of `sinkproof init` does
     """
+    from sinkproof.reports.certificate_file import load
     from sinkproof.reports.compare import compare as changes
     from sinkproof.reports.compare import render
-    from sinkproof.reports.document import load, plain
+    from sinkproof.reports.document import plain
 
     found = changes(load(before), load(after))
     click.echo(json.dumps(plain(found), indent=1) if as_json else render(found), nl=as_json)

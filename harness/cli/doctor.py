@@ -24,7 +24,11 @@ from sinkproof.chaos.system_calls.outward_calls import TRIED, machine
 from sinkproof.chaos.system_calls.watched_program import why_not_watched
 
 MEMORY_LEAST: Final = 1 << 30  # bytes; a broker takes 300 MB, a Spark session 700
-CLIENTS: Final = {"confluent-kafka": "kafka", "cassandra-driver": "cassandra", "toxiproxy-python": "toxiproxy"}
+CLIENTS: Final = {
+    **dict.fromkeys(("confluent-kafka", "kafka-python"), "kafka"),
+    "cassandra-driver": "cassandra",
+    "toxiproxy-python": "toxiproxy",
+}
 OK, LACKING, OPTIONAL = "ok", "lacking", "optional"
 
 

@@ -23,6 +23,7 @@ from sinkproof.cli.init_command import init
 from sinkproof.cli.replay_command import replay
 from sinkproof.cli.report_command import report
 from sinkproof.cli.run_command import run
+from sinkproof.cli.schema_command import schema
 from sinkproof.cli.services_command import services
 from sinkproof.cli.table_command import table
 
@@ -43,7 +44,7 @@ def cli() -> None:
     """
 
 
-for command in (init, certify, replay, canaries, table, explain, report, compare, run, services, doctor):
+for command in (init, certify, replay, canaries, table, explain, report, compare, schema, run, services, doctor):
     cli.add_command(command)
 
 

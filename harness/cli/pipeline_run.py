@@ -29,9 +29,6 @@ RETRIES: Final = (
 UNAVAILABLE: Final = "SparkUnavailable: "  # how the driver begins its message about what it lacks
 
 
-HOSTS: Final = re.compile(r"cluster:(\d{1,2})")  # a --master: hosts of our own on this machine
-
-
 class Milliseconds(click.ParamType[int]):
     """A time: 50ms, 2s, 1m; a bare number means seconds, as in every command."""
 
@@ -78,7 +75,7 @@ def url_in(options: Mapping[str, Any]) -> str:
 
 
 def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> PipelineOutcome:
-    from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark
+    from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark, hosts_in
     from sinkproof.pipeline.pipeline_progress import open_line
     from sinkproof.pipeline.pipeline_runner import PipelineOutcome, prepare
     from sinkproof.pipeline.pipeline_runner import run as follow
@@ -101,11 +98,11 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
             executors_seconds=options["executors_ms"] / 1000,
             say=progress.say,
         )
-        if match := HOSTS.fullmatch(given):
-            progress.say(f"starting a Spark cluster of {match[1]} hosts")
-            hosts = StandaloneSpark.for_tasks(tasks, hosts=int(match[1]), folder=of_spark / "hosts", shared=folder.path)
+        if count := hosts_in(given):
+            progress.say(f"starting a Spark cluster of {count} hosts")
+            hosts = StandaloneSpark.for_tasks(tasks, hosts=count, folder=of_spark / "hosts", shared=[folder.path])
             cleaning.enter_context(hosts)
-            cluster.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment)
+            cluster.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment, slots=hosts.slots)
         cleaning.callback(cluster.close)
         cleaning.callback(progress.close)
         progress.say("starting Spark")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="The shell in which the sink runs and is crashed.",
 )
+@click.option("--master", help="The Spark master; cluster:3 for faults of hosts.  [default: local]")
 @service_options()
 @click.option("--json", "as_json", is_flag=True, help="Print what happened as JSON.")
 @click.option("--log", is_flag=True, help="Print the event log, too.")
@@ -41,7 +42,8 @@ def replay(schedule: str, subject: str, services: ServiceOptions, **options: Any
     from sinkproof.certifier.replay import replay as run
 
     try:
-        outcome = run(schedule, subject, shell=options["shell"], here=options["here"], services=services)
+        how = {"shell": options["shell"], "here": options["here"], "master": options["master"] or ""}
+        outcome = run(schedule, subject, services=services, **how)
     except ReplayFailed as error:
         leave(str(error), EXIT_INTERNAL if error.ours else Verdict.UNKNOWN.exit_code)
     if options["as_test"]:

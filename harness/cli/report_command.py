@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.chaos.clock import utc_now
-from sinkproof.reports.document import load, write_errors
+from sinkproof.reports.certificate_file import load
+from sinkproof.reports.document import write_errors
 
 if TYPE_CHECKING:
     from sinkproof.certifier.waivers import WaiverCheck

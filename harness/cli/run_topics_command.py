@@ -37,7 +37,10 @@ OF_TOPICS: Final = (
         "--to", "topic_to", type=Topic(), required=True, help="Topic to write. It is created if it is missing."
     ),
     click.option(
-        "--kafka", "address", help="HOST:PORT of the brokers.  [default: those of `sinkproof services start kafka`]"
+        "--kafka",
+        "address",
+        help="HOST:PORT[@FILE] of the brokers. FILE: TLS and SASL settings, as client.properties for Kafka's own "
+        "tools, on each host at this path.  [default: those of `sinkproof services start kafka`]",
     ),
     click.option(
         "--sink",
@@ -128,32 +131,49 @@ def _run(command: str, options: dict[str, Any], **parts: Any) -> None:
 
     def make(folder: PipelineFolder) -> Runnable:
         from sinkproof.pipeline.topic_pipeline import TopicPipeline, TopicPipelineOptions
+        from sinkproof.reference_engine.dataflow.replayable_sources import InputError
 
         names = TopicPipelineOptions.__slots__
-        return TopicPipeline(
-            TopicPipelineOptions(
-                command=command,
-                endpoint=_endpoint(options["address"]),
-                **{name: value for name, value in options.items() if name in names},
-                parts=parts,
-            ),
-            folder,
+        chosen = TopicPipelineOptions(
+            command=command,
+            endpoint=_endpoint(options["address"]),
+            **{name: value for name, value in options.items() if name in names},
+            parts=parts,
         )
+        try:
+            return TopicPipeline(chosen, folder)
+        except (InputError, OSError):
+            _refuse_what_does_not_let_us_in(chosen.endpoint)
+            raise
 
     grade = {"two-phase": "exactly-once for read_committed readers", "plain": "at-least-once"}[options["strategy"]]
     run_pipeline(path, make, options=options, output=f"({grade}): kafka:{topic_to}")
 
 
 def _endpoint(address: str | None) -> str:
+    from sinkproof.chaos.kafka_client.client_settings import absolute
     from sinkproof.pipeline.output_folder import PipelineError
     from sinkproof.subject.kafka_service import kafka_service
     from sinkproof.subject.services_in_use import ServicesInUse
 
     if address:
-        return address.removeprefix(EXTERNAL)
+        return absolute(address.removeprefix(EXTERNAL))
     try:
         return kafka_service(ServicesInUse(), start=False).endpoint
     except LookupError:
         raise PipelineError(
             "no Kafka runs here. Name one with --kafka HOST:PORT, or run: sinkproof services start kafka"
         ) from None
+
+
+def _refuse_what_does_not_let_us_in(endpoint: str) -> None:
+    """The client has only said that no broker answers. Raises PipelineError if a request of ours learns why."""
+    from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
+    from sinkproof.chaos.services.service import ServiceError
+    from sinkproof.pipeline.output_folder import PipelineError
+
+    try:
+        with KAFKA.use(EXTERNAL + endpoint):
+            pass
+    except ServiceError as error:
+        raise PipelineError(str(error)) from error

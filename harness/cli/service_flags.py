@@ -25,7 +25,11 @@ version_options: Final = with_options(
     ]
 )
 FOR_SERVICES: Final = {
-    "kafka": click.option("--kafka", help="external:HOST:PORT: use this cluster of yours. It is never broken."),
+    "kafka": click.option(
+        "--kafka",
+        help="external:HOST:PORT[@FILE]: use this cluster of yours. It is never broken. "
+        "FILE: its TLS and SASL settings, as client.properties for Kafka's own tools.",
+    ),
     "kafka_version": click.option(
         "--kafka-version", help="Release of the brokers that are started.  [default: the one tested most]"
     ),
@@ -85,12 +89,14 @@ def service_options(*names: str) -> Callable[[Command], Command]:
 
 def _checked(chosen: dict[str, Any]) -> ServiceOptions:
     """Ends the command if a service cannot be used as chosen: now, before anything else is started."""
+    from sinkproof.chaos.kafka_client.client_settings import absolute
     from sinkproof.chaos.services.choose_service import CONTAINER, LOCAL
     from sinkproof.chaos.services.container_nodes import engine_version
     from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
     from sinkproof.chaos.services.service import ServiceError
     from sinkproof.subject.service_options import ServiceOptions
 
+    chosen |= {"kafka": absolute(chosen["kafka"])} if "kafka" in chosen else {}
     services = ServiceOptions(**chosen)
     try:
         if services.kafka not in ("", LOCAL):

@@ -18,6 +18,7 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
+from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
@@ -43,6 +44,7 @@ RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is 
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+NOTING: Final = ("sinkproof.chaos.sqlite_points:note_before_forks",)
 HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
 MODULES_LEAST: Final = 20  # worth new fork servers, which take a second: each module takes an attempt 2 ms
 MODULES_MOST: Final = 500  # their names fit into a message to the server; with them come most of the others
@@ -57,7 +59,7 @@ class Servers:
         self.first = self._start(HASH_SEEDS[0])
 
     def _start(self, hash_seed: int) -> ForkServer:
-        return ForkServer(preload=self.preload, warm=self.warm, hash_seed=hash_seed)
+        return ForkServer(preload=self.preload, warm=(*self.warm, NOTING), hash_seed=hash_seed)
 
     def other(self) -> ForkServer:
         self._other = self._other or self._start(HASH_SEEDS[1])
@@ -116,9 +118,8 @@ class ProcessRunner(ScheduleRunner):
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = self._watch_calls = False  # of the run in progress
-        self._keeps_forced = self._compares_losses = False
-        self._has_imported = False
-        self.slowest_seconds = 0.0  # of all replies in runs without faults
+        self._keeps_forced = self._compares_losses = self._names_elsewhere = False
+        self._has_imported, self.slowest_seconds = False, 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
 
@@ -134,18 +135,14 @@ class ProcessRunner(ScheduleRunner):
 
     @property
     def moves_wall_clock(self) -> bool:
-        """What is not written in Python keeps the true time."""
-        return self.contract.kind != "command"
+        return self.contract.kind != "command"  # what is not written in Python keeps the true time
 
     def wall_clock_of(self, job: Job) -> WallClock | None:
-        """Services keep the true time: beside one a clock begins less than a day ahead of it, and is that of no other
-        year. A clock of a job's own is far from both.
-        """
-        if job.wall_clock is None or not self.moves_wall_clock:
+        """Beside a service, which keeps the true time, less than a day ahead; none where the job's own clock differs."""
+        beside = bool(self.scratch.services.used)
+        if job.wall_clock is None or not self.moves_wall_clock or (beside and job.clock is not None):
             return None
-        if not self.scratch.services.used:
-            return job.wall_clock
-        return job.wall_clock.near(utc_now().timestamp()) if job.clock is None else None
+        return job.wall_clock.near(utc_now().timestamp()) if beside else job.wall_clock
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         record = self.target.unforced
@@ -174,6 +171,8 @@ class ProcessRunner(ScheduleRunner):
             record=record,
             hang_seconds=self.hang_seconds,
         )
+        if self._names_elsewhere:
+            host.elsewhere = {}
         if wall_clock is not None and not self.scratch.services.used:
             host.on_reply = partial(wall_clock.date_files, self.scratch.path)
         return host
@@ -219,17 +218,24 @@ class ProcessRunner(ScheduleRunner):
         return self._run(schedule, concurrent_reader=concurrent_reader)
 
     def run_watched(
-        self, schedule: Schedule, *, keeps_forced: bool = False, concurrent_reader: bool = False
+        self,
+        schedule: Schedule,
+        *,
+        keeps_forced: bool = False,
+        names_elsewhere: bool = False,
+        concurrent_reader: bool = False,
     ) -> RunResult:
         """Outward system calls are points, too, and lines, so that it is known which line made a call. `keeps_forced`:
-        what would survive a loss of power is known at any time.
+        what would survive a loss of power is known at any time. `names_elsewhere`: what is changed outside of its
+        folder is, too, where the sink is in Python.
         """
         self._trace_lines = self._watch_calls = self.contract.kind != "command"
         self._keeps_forced, self._compares_losses = keeps_forced, not schedule.faults
+        self._names_elsewhere = names_elsewhere
         try:
             return self._run(schedule, concurrent_reader=concurrent_reader)
         finally:
-            self._watch_calls = self._keeps_forced = False
+            self._watch_calls = self._keeps_forced = self._names_elsewhere = False
             if self.target.unforced is not None:
                 self.target.unforced.close()
                 self.target.unforced = None
@@ -270,7 +276,9 @@ class ProcessRunner(ScheduleRunner):
             result,
             unwatched=host.unwatched,
             unseen=tuple(host.unseen),
-            elsewhere=tuple(host.elsewhere),
+            elsewhere=tuple(canonical_name(path) for path in host.elsewhere or () if not is_temporary_file(path)),
+            kept_elsewhere=tuple(kept(host.elsewhere or {})),
+            peers=tuple(host.peers),
             calls_apart=frozenset(host.apart),
             losses_would_leave=() if unforced is None else unforced.would_leave,
             power_took=0 if unforced is None else unforced.losses,

@@ -45,7 +45,9 @@ class RunResult:
     moved_wall_clock: bool = False  # of attempts
     unwatched: str = ""  # why system calls were not watched
     unseen: tuple[str, ...] = ()  # why the watch may have missed changes
-    elsewhere: tuple[str, ...] = ()  # files that were changed outside of the folder
+    elsewhere: tuple[str, ...] = ()  # names of what a command changed outside of its folder
+    kept_elsewhere: tuple[str, ...] = ()  # paths of that which was there before the run, or is after it
+    peers: tuple[str, ...] = ()  # addresses to which it connected
     calls_apart: frozenset[tuple[str, str, int]] = frozenset()  # (actor, point, occurrence): not by the calls' thread
     losses_would_leave: Sequence[tuple[str, Mapping[str, int]]] = ()  # before each call; see unforced_changes.py
     power_took: int = 0  # losses of power that took something away

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final, Self
+from zlib import crc32
 
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
@@ -29,7 +30,7 @@ from sinkproof.subject.source_files import OwnCode, own_code
 from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
-COORDINATOR_CHECKED_EVERY: Final = 10  # of all other runs: the check takes almost as long as the run itself
+COORDINATOR_CHECKED_EVERY: Final = 10  # of all other schedules: the check takes almost as long as the run itself
 COORDINATOR_FAULTS: Final = frozenset({"decline", "late", "cancel", "drain"})  # the coordinator has to react to these
 # Thresholds of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
@@ -45,7 +46,6 @@ class ScheduleRunner:
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
         self.target = ContractTarget(contract, self.scratch)
-        self.runs = 0
         self._running: Simulation | None = None
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
@@ -169,9 +169,7 @@ class ScheduleRunner:
         result = self.result_of(schedule, simulation, observer)
         result = replace(result, read_concurrently=True) if concurrent_reader else result
         concerned = not schedule.faults or not COORDINATOR_FAULTS.isdisjoint(fault.kind for fault in schedule.faults)
-        is_checked = concerned or self.runs % COORDINATOR_CHECKED_EVERY == 0
-        self.runs += 1
-        if not is_checked:
+        if not (concerned or is_drawn(schedule)):
             return result
         broken, pending = checked(simulation.terms, simulation.job.configuration)
         return replace(result, broken_rule=broken, checkpoints_pending=pending)
@@ -227,3 +225,8 @@ class ScheduleRunner:
             restarts=restarts_in(simulation.history),
             moved_wall_clock=self.wall_clock_of(simulation.job) is not None,
         )
+
+
+def is_drawn(schedule: Schedule) -> bool:
+    """Whether its run is one of those that check the coordinator: the same ones in whichever process they run."""
+    return crc32(str(schedule).encode()) % COORDINATOR_CHECKED_EVERY == 0

@@ -62,8 +62,11 @@ def certifying(
     job: str,
     files: Mapping[str, str],
     lines: bool,
+    pace_ms: int = 0,
 ) -> Deployment:
-    """The small job of the other shells, its checkpoints cut by offset, watched at each decision."""
+    """The small job of the other shells, its checkpoints cut by offset, watched at each decision. `pace_ms`: of its
+    sources, if not its own.
+    """
     contract, scratch = warm(locator), scratch_at(folder, name=name, settings=settings, services=services)
     named = named_job(job)
     own_points = contract.marks_points
@@ -73,7 +76,7 @@ def certifying(
         files=files,
         traces_lines=lines,
         effects_below="" if own_points else folder,
-        pace_ms=named.timing.pace,
+        pace_ms=pace_ms or named.timing.pace,
         read_committed=lambda: readable(contract, scratch),
         rows_vanish=contract.rows != "append",
         zombies_resume_late=job == ZOMBIE_LATE_JOB,

@@ -5,22 +5,30 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.fault_kind import HOSTS
+from sinkproof.chaos.faults.faults_of_hosts import KILL_HOST
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
+from sinkproof.chaos.services.cache_folders import running_folder
+from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
+from sinkproof.execution.host_faults import ClusterHosts, HostFaults, cluster_hosts
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
+from sinkproof.reference_engine.shells.spark.control_messages import SILENCE_SECONDS
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
-from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, Execution, SparkFailed
+from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import found_anywhere
@@ -29,16 +37,35 @@ from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
 RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
-RUN_SECONDS_ON_SERVICES: Final = 120.0  # it takes one or two; a killed broker takes longer to return
-MASTER: Final = "local[6,100000]"  # slots for the widest certifying job, and one to spare
+RUN_SECONDS_IF_SLOW: Final = 120.0  # on services one takes two; a killed broker, or host, takes longer to return
+TASKS_MOST: Final = 5  # of the widest certifying job
+PACE_BESIDE_ZOMBIES_MS: Final = 100  # else a job on hosts is over before the attempt that was cut off has gone on
+MASTER: Final = f"local[{TASKS_MOST + 1},100000]"
 
 
 class SparkRunner(ScheduleRunner):
     """Runs schedules on real Spark; no part of a run is simulated."""
 
-    def __init__(self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path) -> None:
+    def __init__(
+        self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path, hosts: ClusterHosts | None = None
+    ) -> None:
+        """`hosts`: those of the cluster, if this certification has started them and may break them."""
         super().__init__(contract, scratch)
-        self.cluster, self.folder = cluster, folder
+        self.cluster, self.folder, self.hosts = cluster, folder, hosts
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._lead_to_services()
+        return self
+
+    def reset(self) -> None:
+        super().reset()
+        self._lead_to_services()
+
+    def _lead_to_services(self) -> None:
+        """`setup` has started them."""
+        if self.hosts is not None:
+            self.hosts.lead_to(self.scratch.services)
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -54,18 +81,21 @@ class SparkRunner(ScheduleRunner):
 
     def new_run(self, recipe: str, **arguments: Any) -> SparkRun:
         arguments = {**self.where, **arguments}
-        return SparkRun(recipe=recipe, arguments=arguments, folder=Path(mkdtemp(prefix="run-", dir=self.folder)))
+        folder = Path(mkdtemp(prefix="run-", dir=self.folder))
+        silence = SILENCE_SECONDS if self.hosts is None else self.hosts.silence_seconds
+        return SparkRun(recipe=recipe, arguments=arguments, folder=folder, silence_seconds=silence)
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """`concurrent_reader` has no effect: the observer of a Spark job always reads beside it."""
         self.reset()
         lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults)
         recipe = "sinkproof.execution.spark_recipes:certifying"
-        run = self.new_run(recipe, job=schedule.job, files=dict(self.files), lines=lines)
+        slow = any(KINDS[fault.kind].needs == HOSTS for fault in schedule.faults)
+        pace = {"pace_ms": PACE_BESIDE_ZOMBIES_MS} if slow else {}
+        run = self.new_run(recipe, job=schedule.job, files=dict(self.files), lines=lines, **pace)
         RunFolder(run.folder).armed().arm(schedule.faults)
         names = named_job(schedule.job).widest.names
-        execution = self.cluster.begin(run, tasks=len(names) - 1)
-        story, failure = self._follow(execution)
+        story, failure = self._follow(run, tasks=len(names) - 1)
         observer = Observer(self.contract, self.scratch, self.ledgers[schedule.job], files=self.files)
         self._observe(observer, story, failure=failure)
         trace = trace_of(run.folder, names)
@@ -80,21 +110,39 @@ class SparkRunner(ScheduleRunner):
         if residue is None or not observer.observation.finished or not list(residue(self.scratch)):
             return
         RunFolder(run.folder).armed().arm(())
-        self._follow(self.cluster.begin(run, tasks=tasks))
+        self._follow(run, tasks=tasks)
         observer.observation.residue = tuple(map(str, residue(self.scratch)))
 
-    def _follow(self, execution: Execution) -> tuple[list[Happening], str]:
+    def _follow(self, run: SparkRun, *, tasks: int) -> tuple[list[Happening], str]:
         """All events, and why the run did not end (empty if it did)."""
         story: list[Happening] = []
+        is_slow = self.hosts is not None or self.scratch.services.breakable()
+        execution = self.cluster.begin(run, tasks=tasks)
+        seconds = RUN_SECONDS_IF_SLOW if is_slow else RUN_SECONDS
         try:
-            story += execution.happenings(
-                seconds=RUN_SECONDS_ON_SERVICES if self.scratch.services.breakable() else RUN_SECONDS
-            )
+            with self.faults_of_hosts(run) as note:
+                for happening in execution.happenings(seconds=seconds):
+                    story.append(happening)
+                    note(happening)
         except SparkFailed as error:
             self.cluster.close()  # whatever still runs would write into the next run's target
             return story, str(error)
         given_up = next((each["why"] for each in story if each["what"] == "given up"), "")
         return story, given_up or execution.why
+
+    @contextmanager
+    def faults_of_hosts(self, run: SparkRun) -> Iterator[Callable[[Happening], None]]:
+        """While they can strike. What it gives is called with each event of the run."""
+        if self.hosts is None:
+            yield _unheard
+            return
+        vanish, ledger = self.contract.rows != "append", self.ledgers[STANDARD]
+        observer = Observer(self.contract, self.scratch, ledger)
+        with HostFaults(self.hosts, RunFolder(run.folder), read=observer.read, rows_vanish=vanish) as faults:
+            try:
+                yield faults.note
+            finally:
+                self.cluster.slots = 0 if faults.ever else self.cluster.slots  # executors are waited for anew
 
     def _observe(self, observer: Observer, story: Sequence[Happening], *, failure: str) -> None:
         seen = observer.observation
@@ -136,6 +184,10 @@ class SparkRunner(ScheduleRunner):
         )
 
 
+def _unheard(_: Happening) -> None:
+    """There are no hosts to break."""
+
+
 def _row(row: Sequence[int]) -> tuple[int, int]:
     return row[0], row[1]
 
@@ -149,7 +201,8 @@ def deaths(story: Sequence[Happening]) -> list[tuple[Happening, Happening]]:
     found = []
     ended = [each for each in story if each["what"] == "ended" and _killed(each["status"])]
     for strike in (each for each in story if each["what"] == "struck"):
-        victim = {"kill": strike["pid"], "kill-worker": strike["parent"]}.get(_fault(strike).kind)
+        own, parent = strike["pid"], strike["parent"]
+        victim = {"kill": own, KILL_HOST: own, "kill-worker": parent}.get(_fault(strike).kind)
         by_pid = (each for each in ended if each["child"] == victim and each["at"] >= strike["at"])
         by_driver = (each for each in ended if each["actor"] == "driver" and each["at"] >= strike["at"])
         end = next(by_driver if _fault(strike).kind == "kill-job" else by_pid, None)
@@ -203,14 +256,43 @@ def fresh_cluster(*, master: str = MASTER) -> Iterator[Cluster]:
 
 
 @contextmanager
-def spark_runner_on(cluster: Cluster, contract: Contract, scratch: Scratch) -> Iterator[SparkRunner]:
-    with SparkRunner(contract, scratch, cluster=cluster, folder=cluster.folder) as runner:
+def fresh_hosts(count: int, *, shared: Sequence[Path]) -> Iterator[tuple[Cluster, ClusterHosts]]:
+    """A cluster of several hosts. `shared`: folders that all of them see, besides those of the runs."""
+    folder = fresh_folder()
+    seen = [folder, *shared, running_folder(), *map(Path, filter(os.path.isdir, sys.path))]
+    try:
+        with cluster_hosts(count, tasks=TASKS_MOST, folder=folder / "hosts", shared=seen) as hosts:
+            spark, cluster = hosts.spark, Cluster(folder=folder)
+            cluster.be_on(spark.master, inside=spark.command(), environment=spark.environment, slots=spark.slots)
+            with cluster:
+                yield cluster, hosts
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def spark_runner_on(
+    cluster: Cluster, contract: Contract, scratch: Scratch, *, hosts: ClusterHosts | None = None
+) -> Iterator[SparkRunner]:
+    with SparkRunner(contract, scratch, cluster=cluster, folder=cluster.folder, hosts=hosts) as runner:
         runner.find_own_files()
         yield runner
 
 
 @contextmanager
 def spark_runner(contract: Contract, scratch: Scratch, *, master: str = MASTER) -> Iterator[SparkRunner]:
-    """A runner with a session of its own."""
-    with fresh_cluster(master=master) as cluster, spark_runner_on(cluster, contract, scratch) as runner:
-        yield runner
+    """A runner with a session of its own, and with hosts of its own if the master says so."""
+    with ExitStack() as stack:
+        hosts: ClusterHosts | None = None
+        if count := hosts_in(master):
+            shared = [scratch.path, *found_below(contract.locator)]
+            cluster, hosts = stack.enter_context(fresh_hosts(count, shared=shared))
+        else:
+            cluster = stack.enter_context(fresh_cluster(master=master))
+        yield stack.enter_context(spark_runner_on(cluster, contract, scratch, hosts=hosts))
+
+
+def found_below(locator: str) -> list[Path]:
+    """The folder of a contract that is named by its file."""
+    file = Path(found_anywhere(locator).partition(":")[0])
+    return [file.parent] if file.is_file() else []

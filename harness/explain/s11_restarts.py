@@ -1,4 +1,6 @@
-"""S11: the delays of each restart strategy, and restores with more subtasks, fewer, and from a named checkpoint."""
+"""S11: the delays of each restart strategy, restores with more subtasks, fewer, and from a named checkpoint; and what
+becomes of an attempt, and of a coordinator, on a host that is cut off.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ STRATEGIES: Final[tuple[tuple[str, Strategy, list[float], bool], ...]] = (  # na
 
 
 def scenes() -> tuple[Scene, ...]:
-    return (_strategies(), _rescaled(2, 1), _rescaled(1, 3), _named())
+    return (_strategies(), _rescaled(2, 1), _rescaled(1, 3), _named(), _cut_off_attempt(), _cut_off_coordinator())
 
 
 # -- strategies -----------------------------------------------------------------------------------
@@ -151,4 +153,43 @@ def _named() -> Scene:
     return scene.finish(
         f"it reads {rows_named(read)}, which were delivered before: a rewind repeats {len(repeated)} rows and "
         f"loses {len(lost)}"
+    )
+
+
+# -- hosts that are cut off -----------------------------------------------------------------------
+
+
+def _cut_off_attempt() -> Scene:
+    """The attempt cannot know that it was replaced: what it does to the target late must be refused there."""
+    run = run_job(schedule="sink[0].commit.before#1=stop")
+    opened = run.of("restored", generation=2)
+    commits = [each for each in run.points("commit.before", generation=1) if each.at_ms > opened[0].at_ms]
+    lost, repeated = run.lost_and_repeated
+    scene = Scene("A subtask on a host that is cut off from the coordinator, but not from the target")
+    scene.ran = f"the same job, {run.schedule}: no word of it arrives, and it goes on when its successor runs"
+    scene.steps = timeline(run, *RECOVERY, points=["commit.before", "commit.after"], since=run.crash_ms - 5)
+    scene.fact(
+        f"its successor restores {opened[0].at_ms - run.crash_ms:g} ms after its last sign; both attempts exist then",
+        [each.actor for each in opened],
+    )
+    scene.check("its successor has another generation", [2], sorted({each.generation for each in opened}))
+    scene.check("the late attempt began no commit that its successor had not settled", [], commits)
+    scene.check_each_row_once(run)
+    return scene.finish(f"{len(run.visible)} rows visible, {len(lost)} lost, {len(repeated)} too often")
+
+
+def _cut_off_coordinator() -> Scene:
+    """Another one may start anywhere, as soon as it has claimed the next generation in the same storage."""
+    run = run_job(schedule="checkpoint.persist.before#2=depose")
+    generations = run.generations
+    lost, repeated = run.lost_and_repeated
+    scene = Scene("A coordinator that was taken for dead, and decides late")
+    scene.ran = f"the same job, {run.schedule}: a second coordinator is elected, then the first one resumes"
+    scene.steps = timeline(run, *RECOVERY, since=run.crash_ms - 5)
+    scene.fact(f"generations claimed: {generations}; a claim is durable before anything is restored", generations)
+    scene.check("the second one claimed the next generation", True, generations >= 2)
+    scene.check_each_row_once(run)
+    return scene.finish(
+        f"the late decision counts for nothing: {len(run.visible)} rows visible, {len(lost)} lost, "
+        f"{len(repeated)} too often"
     )

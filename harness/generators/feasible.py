@@ -20,12 +20,13 @@ from sinkproof.workload.jobs import (
     WALL_CLOCK_JOBS,
 )
 
+HOSTS: Final = "hosts"  # needed by faults of hosts, which this certification starts: --master cluster:3
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 
-def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
+def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: bool = False) -> str:
     """Why this schedule cannot be tried on this subject in this shell; "": it can."""
     for fault in schedule.faults:
         if is_inside_service(fault):
@@ -40,10 +41,12 @@ def impossible(schedule: Schedule, contract: Contract, shell: str) -> str:
             return f"{fault}: {fault.kind!r} cannot strike there: {kind.sentence}"
         if hook == SERVICES and shell == "simulated":
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
+        if hook == HOSTS and not (shell == "spark" and on_hosts):
+            return f"{fault}: hosts are broken in a cluster of them. Replay it with --on spark --master cluster:3"
         if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
             return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
         is_watched = kind.is_power_loss and shell == "process"  # what was forced is known from system calls
-        if hook and hook != SERVICES and not (is_watched or contract.offers(hook)):
+        if hook and hook not in (SERVICES, HOSTS) and not (is_watched or contract.offers(hook)):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
         if kind.is_virtual and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {kind.sentence}"

@@ -110,16 +110,14 @@ def power_losses(result: RunResult) -> list[Schedule]:
     return [Schedule((fault,)) for fault in in_turn(groups.values())]
 
 
-def power_losses_in_idle_gaps(result: RunResult) -> list[Schedule]:
-    """`result`: of a run in which each checkpoint is notified before the next one begins. What it has made visible is
-    in no later state then, and nothing brings it back after the next decision.
-    """
-    kinds = ([fault for fault in spread(result, kind, times=EACH) if fault.point == DECIDED] for kind in POWER_LOSSES)
-    return [replace(result.schedule, faults=(fault,)) for fault in in_turn(kinds)]
+def power_losses_at_steps(result: RunResult) -> list[Schedule]:
+    """In the job of this run, each time: a checkpoint with nothing to write forces nothing of earlier ones, either."""
+    faults = in_turn(_at_steps(result, kind, times=EACH) for kind in POWER_LOSSES)
+    return [replace(result.schedule, faults=(fault,)) for fault in faults]
 
 
-def _at_steps(result: RunResult, kind: str) -> list[Fault]:
-    return [fault for fault in spread(result, kind, times=2) if fault.point in STEPS_BEFORE_LOSSES]
+def _at_steps(result: RunResult, kind: str, *, times: int = 2) -> list[Fault]:
+    return [fault for fault in spread(result, kind, times=times) if fault.point in STEPS_BEFORE_LOSSES]
 
 
 def _by_place(result: RunResult) -> Mapping[tuple[str, str, int], Mapping[str, int]]:

@@ -21,7 +21,8 @@ from sinkproof.certifier.result_store import one_at_a_time
 from sinkproof.chaos.clock import now
 from sinkproof.pytest_plugin.settings import certificates_folder
 from sinkproof.reports import page
-from sinkproof.reports.document import FILE_NAME, DocumentError, load
+from sinkproof.reports.certificate_file import load
+from sinkproof.reports.document import FILE_NAME, DocumentError
 from sinkproof.reports.progress import Lines, Progress, open_progress
 from sinkproof.reports.report_facts import canary_sentence, filled
 

@@ -18,8 +18,10 @@ from sinkproof.subject.scratch import Scratch
 SubjectKind = Literal["sink", "foreach_batch", "command"]
 
 
-# By the client library that a contract names: what `scratch.service` imports in every attempt.
-SERVICE_MODULES: Final = {"confluent_kafka": "sinkproof.subject.kafka_service"}
+# By the client library that a contract names: what `scratch.service` and settling transactions import in every attempt.
+SERVICE_MODULES: Final = {
+    "confluent_kafka": ("sinkproof.subject.kafka_service", "sinkproof.sink_adapters.kafka.broker_requests")
+}
 
 
 ROWS_MOST: Final = 20_000_000  # the largest job has a million
@@ -98,7 +100,7 @@ class Contract:
     def libraries(self) -> list[str]:
         """Modules to import once for all attempts."""
         named = [*getattr(self.given, "libraries", ())]
-        return [*named, *(SERVICE_MODULES[name] for name in named if name in SERVICE_MODULES)]
+        return [*named, *(module for name in named for module in SERVICE_MODULES.get(name, ()))]
 
     def sink(self, scratch: Scratch) -> Any:
         from sinkproof.sink_adapters.strategies.adapt_to_sink import adapt

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sinkproof.chaos.kafka_client.client_settings import brokers_of, client_options, settings_of
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.chaos.services.service import Service
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
@@ -22,7 +23,9 @@ SETTLED_SECONDS: Final = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaService:
     """A running cluster. `endpoint`: for sinks; `direct_endpoint`: for readers. `own`: it ends with the certification.
-    `identity`: of the cluster and its data; another cluster may have the same address later.
+    `identity`: of the cluster and its data; another cluster may have the same address later. An endpoint of a cluster
+    that wants TLS or a password ends with @FILE, which our own sinks and readers take; other clients take
+    `client_options`, or `brokers` and `settings_file`.
     """
 
     endpoint: str
@@ -30,6 +33,21 @@ class KafkaService:
     identity: str
     own: bool = False
     inside: bool = False  # it is killed between two of its own writes, and each restart recovers every topic
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """For a sink's own client of confluent-kafka: addresses, TLS, user and password, read now from their file."""
+        return client_options(self.endpoint)
+
+    @property
+    def brokers(self) -> str:
+        """HOST:PORT[,HOST:PORT] for sinks."""
+        return ",".join(brokers_of(self.endpoint))
+
+    @property
+    def settings_file(self) -> str:
+        """As Kafka's own tools and Java clients take it; "" if the cluster needs none."""
+        return settings_of(self.endpoint).file
 
     def make_topic(self, name: str, *, partitions: int = 2, settings: Mapping[str, Any] = NO_SETTINGS) -> None:
         """Topic names must be unique in the cluster: begin them with `scratch.path.name`."""

@@ -15,7 +15,7 @@ TOXIPROXY_NETWORK: Final = "toxiproxy"
 class ServiceOptions:
     """Where a field is empty, the user's variables decide: SINKPROOF_KAFKA, SINKPROOF_SERVICES and so on."""
 
-    kafka: str = ""  # "local", "container" or "external:HOST:PORT"
+    kafka: str = ""  # "local", "container" or "external:HOST:PORT[,HOST:PORT][@FILE]"
     kafka_version: str = ""
     network: str = ""  # "toxiproxy": sinks reach services that this certification started through that proxy
     nodes: int = 1  # of each service that is started
@@ -27,7 +27,7 @@ class ServiceOptions:
         return self.network == TOXIPROXY_NETWORK
 
     def address(self, kind: Kind[Any]) -> str:
-        """Where this kind is: "local", "container", "external:HOST:PORT[,HOST:PORT]"; "" where nothing says it."""
+        """Where this kind is: "local", "container", "external:HOST:PORT[,HOST:PORT]..."; "" where nothing says it."""
         named = self.kafka if kind.name == KAFKA.name else ""
         return named or kind.where_to_look(everywhere=self.services)
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
+import msgspec
+import xxhash
+
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.memory_storage import DamagedCheckpoint
 
 SCHEMA: Final = "sinkproof/checkpoint/1"
+SHA256_DIGITS: Final = 64
 STATES_MAGIC: Final = b"sinkproof/states/1\n"
 
 States = Mapping[str, bytes | Mapping[int, bytes]]  # part of a subtask -> its state, whole or by key group
@@ -28,14 +31,14 @@ class Reference(NamedTuple):
     """What the coordinator keeps of a snapshot, and the decision of the checkpoint."""
 
     file: str  # in the checkpoint's own folder
-    sha256: str
+    digest: str  # XXH3-128; of earlier versions SHA-256
     size_bytes: int
 
 
 def encode_snapshot(subtask: str, states: States) -> tuple[Reference, bytes]:
     """The name of its file holds the digest: no two attempts collide."""
     data = encode_states(states)
-    digest = digest_of(data)
+    digest = xxhash.xxh3_128_hexdigest(data)
     return Reference(f"{quote(subtask, safe='[]')}-{digest[:16]}.state", digest, len(data)), data
 
 
@@ -48,7 +51,7 @@ def encode_states(states: States) -> bytes:
         parts = [state[group] for group in groups] if isinstance(state, Mapping) and groups is not None else [state]
         blobs += (part if isinstance(part, bytes) else _refuse_to_encode(name, part) for part in parts)
         layout.append((name, groups, list(map(len, blobs[len(blobs) - len(parts) :]))))
-    return b"".join([STATES_MAGIC, json.dumps(layout, separators=(",", ":")).encode(), b"\n", *blobs])
+    return b"".join([STATES_MAGIC, msgspec.json.encode(layout), b"\n", *blobs])
 
 
 def _refuse_to_encode(name: str, part: object) -> bytes:
@@ -62,7 +65,7 @@ def _split_states(data: bytes) -> dict[str, bytes | dict[int, bytes]]:
         raise ValueError(f"does not begin with {STATES_MAGIC!r}")
     states: dict[str, bytes | dict[int, bytes]] = {}
     at = 0
-    for name, groups, lengths in json.loads(header):
+    for name, groups, lengths in msgspec.json.decode(header):
         bounds = list(accumulate(lengths, initial=at))
         parts = [body[start:end] for start, end in pairwise(bounds)]
         states[name] = parts[0] if groups is None else dict(zip(groups, parts, strict=True))
@@ -74,8 +77,8 @@ def _split_states(data: bytes) -> dict[str, bytes | dict[int, bytes]]:
 
 def encode_decision(record: CheckpointRecord) -> bytes:
     checkpoint = {**record._asdict(), "states": {name: Reference(*kept) for name, kept in record.states.items()}}
-    text = json.dumps(checkpoint, sort_keys=True)
-    return json.dumps({"schema": SCHEMA, "sha256": digest_of(text.encode()), "checkpoint": text}).encode()
+    text = msgspec.json.encode(checkpoint, order="sorted")
+    return msgspec.json.encode({"schema": SCHEMA, "sha256": digest_of(text), "checkpoint": text.decode()})
 
 
 def newest_trusted(
@@ -102,7 +105,7 @@ def decode_decision(path: Readable, checkpoint_id: int) -> CheckpointRecord:
     """The record, its states still references."""
     data = _read(path)
     try:
-        outer: dict[str, Any] = json.loads(data)
+        outer: dict[str, Any] = msgspec.json.decode(data)
         schema, digest, text = outer["schema"], outer["sha256"], outer["checkpoint"]
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"{path} is torn or was overwritten: {error!r} in {data[:60]!r}") from error
@@ -110,7 +113,7 @@ def decode_decision(path: Readable, checkpoint_id: int) -> CheckpointRecord:
         raise DamagedCheckpoint(f"{path} is of another version: its schema is {schema!r}, not {SCHEMA!r}")
     if digest != digest_of(str(text).encode()):
         raise DamagedCheckpoint(f"{path} has changed since it was written: its digest is not {digest}")
-    held = json.loads(text)
+    held = msgspec.json.decode(text)
     if held["checkpoint_id"] != checkpoint_id:
         raise DamagedCheckpoint(f"{path} is the decision of checkpoint {held['checkpoint_id']}: its folder was renamed")
     states = {name: Reference(*kept) for name, kept in held["states"].items()}
@@ -119,7 +122,7 @@ def decode_decision(path: Readable, checkpoint_id: int) -> CheckpointRecord:
 
 def decode_states(path: Readable, reference: Reference) -> dict[str, bytes | dict[int, bytes]]:
     data = _read(path)
-    if digest_of(data) != reference.sha256:
+    if not _is_intact(data, reference.digest):
         why = f"{len(data)} bytes where {reference.size_bytes} were written, with another digest"
         raise DamagedCheckpoint(f"{path} has changed since it was written: {why}")
     try:
@@ -133,6 +136,10 @@ def _read(path: Readable) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror or repr(error)}") from error
+
+
+def _is_intact(data: bytes, digest: str) -> bool:
+    return digest == (digest_of(data) if len(digest) == SHA256_DIGITS else xxhash.xxh3_128_hexdigest(data))
 
 
 def digest_of(data: bytes) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
+
+import msgspec
 
 from sinkproof.reference_engine.dataflow.key_groups import key_group
 from sinkproof.sink_adapters.protocol import Batch, Row
@@ -80,10 +81,10 @@ class KeyedCount:
         counts: dict[int, dict[str, int]] = {}
         for key, group, total in zip(self.places, self.groups, self.totals, strict=True):
             counts.setdefault(group, {})[key] = total
-        return {group: json.dumps(of, sort_keys=True).encode() for group, of in sorted(counts.items())}
+        return {group: msgspec.json.encode(of, order="sorted") for group, of in sorted(counts.items())}
 
     def restore(self, groups: Iterable[tuple[int, bytes]]) -> None:
         self.places, self.totals, self.groups = {}, array("q"), array("B")
         for group, state in groups:
-            for key, total in json.loads(state).items():
+            for key, total in msgspec.json.decode(state).items():
                 self._add(key, group, total)

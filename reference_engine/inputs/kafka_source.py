@@ -16,6 +16,7 @@ from math import inf
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.kafka_client.client_settings import client_options
 from sinkproof.reference_engine.dataflow.replayable_sources import InputError, SourceReader
 from sinkproof.reference_engine.inputs.kafka_batch import KafkaBatch
 from sinkproof.sink_adapters.protocol import Batch
@@ -226,7 +227,7 @@ def consumer(endpoint: str, group: str, options: Mapping[str, Any]) -> Any:
     from confluent_kafka import Consumer
 
     ours = {"enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 2}
-    return Consumer({"bootstrap.servers": endpoint, "group.id": group, **ours, **options})
+    return Consumer({**client_options(endpoint), "group.id": group, **ours, **options})
 
 
 def partitions_of(client: Any, topic: str, *, seconds: float = ANSWER_SECONDS) -> list[int]:

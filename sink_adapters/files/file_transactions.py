@@ -12,11 +12,12 @@ did not pre-commit are replayed, so that no file is truncated.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 from urllib.parse import quote
+
+import msgspec
 
 from sinkproof.sink_adapters.files.file_system import Files, PartFile, part_name
 from sinkproof.sink_adapters.files.row_formats import JSON_LINES, FileFormat
@@ -174,7 +175,7 @@ class FileTransactions:
 
     def commit(self, handle: bytes) -> CommitOutcome:
         """From any process. Each part that the handle names is pending, or fenced, or committed, or lost."""
-        name, buckets = json.loads(handle)
+        name, buckets = msgspec.json.decode(handle)
         transaction = Transaction.parse(name)
         outcomes = {self._commit_part(transaction, number, bucket) for number, bucket in enumerate(buckets, start=1)}
         if CommitOutcome.LOST in outcomes:

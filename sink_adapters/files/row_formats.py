@@ -3,11 +3,12 @@ they need libraries."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from sinkproof.sink_adapters.protocol import Batch, Identity, Row
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
@@ -93,12 +94,23 @@ class JsonLines:
         return list(_known_rows(content) if len(content) <= SMALL_BYTES else _rows(content))
 
 
+class _Line(msgspec.Struct):
+    split: int
+    offset: int
+    key: str
+    value: str
+    id: str = ""
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
 def _rows(content: bytes) -> tuple[Row, ...]:
-    return tuple([_row(json.loads(match[0])) for match in LINE.finditer(content)])
+    return tuple([_row(_decode(match[0])) for match in LINE.finditer(content)])
 
 
-def _row(line: Mapping[str, Any]) -> Row:
-    return Row(line["split"], line["offset"], line["key"], line["value"])
+def _row(line: _Line) -> Row:
+    return Row(line.split, line.offset, line.key, line.value)
 
 
 _known_rows = lru_cache(maxsize=1 << 12)(_rows)
@@ -110,5 +122,5 @@ JSON_LINES: Final = JsonLines()
 @lru_cache(maxsize=1 << 10)
 def keyed_rows(content: bytes) -> tuple[tuple[str, Row], ...]:
     """What `encode_keyed` was given."""
-    lines = [json.loads(match[0]) for match in KEYED_LINE.finditer(content)]
-    return tuple([(line["id"], _row(line)) for line in lines])
+    lines = [_decode(match[0]) for match in KEYED_LINE.finditer(content)]
+    return tuple([(line.id, _row(line)) for line in lines])

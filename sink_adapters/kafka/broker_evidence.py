@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sinkproof.sink_adapters.kafka.transaction_control import OPEN, NotNow, TransactionControl
-from sinkproof.sink_adapters.kafka.wire_protocol import ListedTransaction
+
+if TYPE_CHECKING:
+    from sinkproof.sink_adapters.kafka.broker_requests import ListedTransaction
 
 SENTENCES_MOST: Final = 6
 COMPLETE: Final = ("CompleteCommit", "CompleteAbort")

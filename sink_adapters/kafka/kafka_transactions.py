@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.sink_adapters.kafka.record_sender import FLUSH_SECONDS, MARKERS, RecordSender, SendFailed
 from sinkproof.sink_adapters.kafka.topic_reader import ReadFailed, is_marked
 from sinkproof.sink_adapters.kafka.transaction_control import NO_ERROR, NotNow, TransactionControl
-from sinkproof.sink_adapters.kafka.wire_protocol import TransactionDescription
 from sinkproof.sink_adapters.protocol import Batch, CommitOutcome, Context, Fenced
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
+
+if TYPE_CHECKING:
+    from sinkproof.sink_adapters.kafka.broker_requests import TransactionDescription
 
 TIMEOUT_SECONDS: Final = (
     900.0  # after it the broker aborts; it must outlast the longest time without a complete checkpoint

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from sinkproof.chaos.kafka_client.client_settings import client_options
 from sinkproof.sink_adapters.protocol import Batch, Fenced, Row
 from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
 
@@ -48,7 +49,7 @@ class RecordSender:
 
         self.topic = topic
         self.problems: list[Any] = []  # KafkaError
-        self.producer = Producer({"bootstrap.servers": endpoint, **DURABLE, **options})
+        self.producer = Producer({**client_options(endpoint), **DURABLE, **options})
 
     def send(self, key: str, value: bytes, *, topic: str = "", segment: str = "") -> None:
         headers: list[tuple[str, str | bytes | None]] | None = [(SEGMENT, segment)] if segment else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from sinkproof.chaos.kafka_client.client_settings import client_options
+
 SECONDS: Final = 30.0
 AGAIN_SECONDS: Final = 0.02
 COMPACTED: Final = {"cleanup.policy": "compact"}  # the last record of each key is kept for ever
@@ -53,4 +55,4 @@ def remove_topics(endpoint: str, topics: Sequence[str]) -> None:
 def _admin(endpoint: str) -> Any:
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": endpoint, "log_level": 2})
+    return AdminClient({**client_options(endpoint), "log_level": 2})

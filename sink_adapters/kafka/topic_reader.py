@@ -10,6 +10,7 @@ import os
 import re
 from typing import Any, Final, NamedTuple
 
+from sinkproof.chaos.kafka_client.client_settings import client_options
 from sinkproof.sink_adapters.kafka.record_sender import SEGMENT
 from sinkproof.sink_adapters.kafka.transaction_control import OPEN, TransactionControl
 
@@ -92,7 +93,7 @@ def _consumer(endpoint: str, isolation: str) -> Any:
 
     return Consumer(
         {
-            "bootstrap.servers": endpoint,
+            **client_options(endpoint),
             "group.id": "sinkproof-reader",  # required by the client; the group is never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,

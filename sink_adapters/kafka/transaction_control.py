@@ -9,14 +9,17 @@ from __future__ import annotations
 import select
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sinkproof.sink_adapters.kafka.wire_protocol import (
-    ActiveProducer,
-    BrokerConnection,
-    ListedTransaction,
-    TransactionDescription,
-)
+from sinkproof.chaos.kafka_client.client_settings import brokers_of, settings_of
+
+if TYPE_CHECKING:
+    from sinkproof.sink_adapters.kafka.broker_requests import (
+        ActiveProducer,
+        ListedTransaction,
+        RequestingConnection,
+        TransactionDescription,
+    )
 
 REQUEST_SECONDS: Final = 2.0
 # Of one request with all its retries. A killed broker takes longer to restart, but a call of 10 s counts as hung:
@@ -49,8 +52,8 @@ class TransactionControl:
     """Connections are made when they are needed; never across a fork."""
 
     def __init__(self, endpoint: str) -> None:
-        self.endpoints = endpoint.split(",")
-        self._connections: dict[str, BrokerConnection] = {}
+        self.endpoints, self.settings = brokers_of(endpoint), settings_of(endpoint)
+        self._connections: dict[str, RequestingConnection] = {}
         self._coordinators: dict[str, str] = {}
 
     def end_version(self) -> int:
@@ -120,16 +123,16 @@ class TransactionControl:
 
     # -- retries ----------------------------------------------------------------------------------
 
-    def _any_broker(self, request: Callable[[BrokerConnection], Answer]) -> Answer:
+    def _any_broker(self, request: Callable[[RequestingConnection], Answer]) -> Answer:
         turn = cycle(self.endpoints)
         return self._until_answered(lambda: next(turn), request)
 
-    def _of_coordinator(self, transactional_id: str, request: Callable[[BrokerConnection], Answer]) -> Answer:
+    def _of_coordinator(self, transactional_id: str, request: Callable[[RequestingConnection], Answer]) -> Answer:
         def where() -> str:
             known = self._coordinators.pop(transactional_id, "")  # kept only if this coordinator answers
             return known or self._any_broker(lambda connection: connection.coordinator(transactional_id))[1]
 
-        def of_coordinator(connection: BrokerConnection) -> Answer:
+        def of_coordinator(connection: RequestingConnection) -> Answer:
             answer = request(connection)
             if _error_in(answer) not in NOT_NOW:
                 self._coordinators[transactional_id] = connection.address
@@ -137,7 +140,7 @@ class TransactionControl:
 
         return self._until_answered(where, of_coordinator)
 
-    def _until_answered(self, where: Callable[[], str], request: Callable[[BrokerConnection], Answer]) -> Answer:
+    def _until_answered(self, where: Callable[[], str], request: Callable[[RequestingConnection], Answer]) -> Answer:
         """Repeats until there is an answer that is none of NOT_NOW."""
         spent = 0.0
         while True:
@@ -158,10 +161,16 @@ class TransactionControl:
             spent += AGAIN_SECONDS
             select.select([], [], [], AGAIN_SECONDS)  # no event is sent when a coordinator has moved
 
-    def _connection(self, address: str) -> BrokerConnection:
+    def _connection(self, address: str) -> RequestingConnection:
         if address not in self._connections:
-            self._connections[address] = BrokerConnection(address, seconds=REQUEST_SECONDS)
+            self._connections[address] = self.connect(address, seconds=REQUEST_SECONDS)
         return self._connections[address]
+
+    def connect(self, address: str, *, seconds: float) -> RequestingConnection:
+        """A connection without retries, which is the caller's. Raises OSError."""
+        from sinkproof.sink_adapters.kafka.broker_requests import RequestingConnection
+
+        return RequestingConnection(address, self.settings, seconds=seconds)
 
 
 def _error_in(answer: int | tuple[Any, ...]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, Context, Row, Sink, call_if_there
@@ -126,6 +127,9 @@ FAMILIES: Final[tuple[tuple[str, tuple[Alternatives, ...], Callable[[Sequence[An
 
 def _parameters(call: Callable[..., Any]) -> list[str]:
     """Names of the positional parameters without a default; empty where they are unknown, as for methods in C."""
+    if type(call) is MethodType and type(call.__func__) is FunctionType and not vars(call.__func__):
+        code, defaults = call.__func__.__code__, call.__func__.__defaults__ or ()
+        return [*code.co_varnames[1 : code.co_argcount - len(defaults)]]  # each attempt asks, and inspect takes 0.4 ms
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):

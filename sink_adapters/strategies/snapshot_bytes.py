@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from sinkproof.sink_adapters.protocol import Row
 
 Entry = TypeVar("Entry")
@@ -25,7 +27,7 @@ class DamagedState(ValueError):
 
 def decode(state: bytes, *, strategy: str) -> dict[str, Any]:
     try:
-        content = json.loads(state)
+        content = msgspec.json.decode(state)
     except ValueError as error:
         raise DamagedState(f"{strategy}: the restored state is no JSON ({error}): {state[:60]!r}") from error
     if not isinstance(content, dict):

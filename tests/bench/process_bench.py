@@ -1,6 +1,7 @@
 """The process shell in `make bench`: CPU time of a run in each kind of process, beside a child that only answers once.
 
-CPU time, because the machine is noisy: 1,000 ms over it is the rate on one core. The parts of the engine's time come
+CPU time, because the machine is noisy: 1,000 ms over it is the rate on one core; beside it the rate with a process on
+each core. The parts of the engine's time come
 from a profile of the same runs.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from time import monotonic, process_time, thread_time
 from typing import Any
 
+from sinkproof.campaign.workers.process_workers import WORTH, workers_beside
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer, RepeatedCall
@@ -74,6 +76,7 @@ def measure(seconds: float) -> list[Row]:
                 ("the same with executed lines traced", lambda: runner.run(next(kills), trace_lines=True)),
             ):
                 rows.append(row(what, run, servers, seconds=seconds))
+            rows += [side_by_side(runner, kills, cores=cores, seconds=seconds) for cores in (1, os.cpu_count() or 1)]
             return [*rows, *parts(runner, kills)]
     finally:
         shutil.rmtree(folder)
@@ -91,6 +94,24 @@ def row(what: str, run: Callable[[], object], servers: list[ForkServer], *, seco
     figures = [round(each / runs, 1) for each in (engine, server, attempts, faults)]
     value = round(1000 * runs / (engine + server + attempts), 1)
     return {"what": what, "value": value, "unit": "per s of CPU", **dict(zip(USED, figures, strict=True))}
+
+
+def side_by_side(runner: ProcessRunner, schedules: Iterator[Schedule], *, cores: int, seconds: float) -> Row:
+    """Of the wall, which on a busy machine is that of all its processes."""
+    with workers_beside(runner, cores) as workers:
+
+        def run_some() -> int:
+            some = [next(schedules) for _ in range(WORTH)]
+            return len(list(workers.run_all(some, trace_lines=False, run=runner.run)))
+
+        run_some()
+        while not all(worker.ready for worker in workers.workers):
+            run_some()
+        began, runs = monotonic(), 0
+        while monotonic() - began < seconds:
+            runs += run_some()
+        value = round(runs / (monotonic() - began), 1)
+        return {"what": f"{WITH_A_KILL}, in {1 + len(workers.workers)} at a time", "value": value, "unit": "per s"}
 
 
 def used(servers: list[ForkServer]) -> tuple[float, float, float]:
@@ -126,6 +147,8 @@ def table(rows: list[Row]) -> Iterator[str]:
     for each in rows:
         if "calls" in each:
             yield f"  {each['what']:42}{each['value']:10} % of the engine, {each['calls']:.1f} times a run with a kill"
+        elif "engine_ms" not in each:
+            yield f"{each['what']:44}{each['value']:10} {each['unit']} of the wall"
         else:
             yield f"{each['what']:44}" + "".join(f"{each[name]:10}" for name in ("value", *USED))
     yield f"A run with a kill takes {in_floors(rows)} times as long as {ATTEMPTS} of such children"

@@ -42,6 +42,7 @@ for number in ('1', '2'):
 """
 
 
+@pytest.mark.slow
 @needs_watch
 @pytest.mark.parametrize(
     ("program", "wrong"), [(PIPELINE, []), (APPENDS, ["syscall(openat done-*)#1", "syscall(openat done-*)#2"])]

@@ -15,7 +15,7 @@ from sinkproof.chaos.system_calls.unforced_changes import HOOKS, PAGE_BYTES, Unf
 from sinkproof.chaos.system_calls.watched_program import watched
 
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
-SECONDS = 60.0
+SECONDS = 300.0
 BEGINNING = "import ctypes, mmap, os\nos.chdir(os.environ['FOLDER'])\n"
 OPENED = "os.O_WRONLY | os.O_CREAT"
 

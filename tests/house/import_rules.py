@@ -17,6 +17,7 @@ from typing import Final
 from .house_rules import PACKAGES, Offences, ProjectOffences, Source, is_product, project_rule, rule
 
 FLOORS: Final = (  # a sub-package imports lower floors only; those on one floor do not import each other
+    ("chaos/kafka_client",),
     ("chaos", "sink_adapters", "reports"),
     ("reference_engine",),
     ("harness/subject", "harness/workload"),
@@ -61,9 +62,19 @@ LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "cassandra": ("sink_adapters/cassandra/cassandra_client.py",),
     "click": ("harness/cli/*.py",),
     "confluent_kafka": ("reference_engine/inputs/kafka_*.py", "sink_adapters/kafka/*.py"),
+    "javaproperties": ("chaos/kafka_client/client_settings.py",),
+    "kafka": ("chaos/kafka_client/messages.py",),
     "hypothesis": ("harness/campaign/random_soak.py", "harness/strategies.py"),
     **dict.fromkeys(("jinja2", "markupsafe"), ("reports/page.py",)),
-    "jsonschema": ("reports/document.py",),
+    "msgspec": (
+        *("chaos/shared/event_log.py", "harness/certifier/result_store.py"),
+        *(
+            "reference_engine/checkpointing/checkpoint_encoding_and_digests.py",
+            "reference_engine/dataflow/operators.py",
+        ),
+        *("reports/certificate_file.py", "reports/json_files.py"),
+        *("sink_adapters/files/*.py", "sink_adapters/strategies/snapshot_bytes.py"),
+    ),
     "numpy": (
         "reference_engine/dataflow/columns.py",
         "reference_engine/shells/spark/python_worker_daemon.py",
@@ -72,6 +83,7 @@ LIBRARY_HOMES: Final = {  # the files that may import a foreign library
     "pyarrow": ("reference_engine/*.py", "sink_adapters/*.py", "harness/execution/spark_*.py"),
     "pyspark": ("reference_engine/shells/spark/*.py", "harness/execution/spark_*.py", "harness/foreach_batch/*.py"),
     "pytest": ("harness/pytest_plugin/*.py",),
+    "xxhash": ("reference_engine/checkpointing/checkpoint_encoding_and_digests.py",),
     "toxiproxy": ("chaos/services/toxiproxy/toxic_network.py",),
     **dict.fromkeys(("docker", "testcontainers"), ("chaos/services/container_nodes.py",)),
     "time_machine": ("chaos/moved_clock.py",),

@@ -96,7 +96,6 @@ def commands_that_do_not_exist(code: str, project: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_code_blocks_work(
     document: str, project: Path, tmp_path: Path, command_environment: dict[str, str]

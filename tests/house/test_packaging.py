@@ -136,3 +136,11 @@ def test_no_module_of_the_harness_hides_a_folder(project_files: list[str]) -> No
     """`harness/` is sinkproof, `reports/` is sinkproof.reports: a module reports.py in `harness/` would shadow it."""
     names = {path.split("/")[1].removesuffix(".py") for path in project_files if path.startswith("harness/")}
     assert set() == names & set(PACKAGES), "rename it"
+
+
+def test_the_fast_tests_leave_out_what_all_tests_leave_out(project: Path) -> None:
+    """An -m of the command line replaces the one of the settings."""
+    settings = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+    usual = settings["tool"]["pytest"]["ini_options"]["addopts"][-1]
+    (quick,) = re.findall(r'-m "(.*)" \$\(TESTS\)', (project / "Makefile").read_text(encoding="utf-8"))
+    assert set(usual.split(" and ")) < set(quick.split(" and "))

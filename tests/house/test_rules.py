@@ -39,7 +39,6 @@ GUILTY: Final[list[tuple[str, Files]]] = [
     ("actor_without_a_name", {"chaos/a.py": "NO" + "BODY_KNOWS = 1"}),
     ("actor_without_a_name", {"tests/test_a.py": "def test_every" + "one_is_there(): ..."}),
     ("actor_without_a_name", {"reports/page.html.j2": "<p>no" + "\n  one</p>"}),
-    ("actor_without_a_name", {"reports/a.schema.json": '{"description": "' + ACTOR + 'se fault"}'}),
     ("actor_without_a_name", {f"tests/test_{ACTOR}_dies.py": ""}),
 ]
 INNOCENT: Final[list[tuple[str, Files]]] = [
@@ -57,7 +56,7 @@ INNOCENT: Final[list[tuple[str, Files]]] = [
     ("repeated_class_name", {"chaos/a.py": "class A:\n    class make: ...\nclass B:\n    class make: ..."}),
     ("repeated_file_name", {"harness/canaries/masked.py": "", "sink_adapters/strategies/masked.py": ""}),
     ("crowded_folder", {f"chaos/faults/kind{number}.py": "" for number in range(30)}),
-    ("actor_without_a_name", {"reports/a.schema.json": '{"required": ["' + ACTOR + 'se"]}'}),
+    ("actor_without_a_name", {"reports/a.py": 'key = "' + ACTOR + 'se"'}),
     ("actor_without_a_name", {"README.md": "the whole job; any one of them; every ones' complement"}),
     ("actor_without_a_name", {"LICENSE": ACTOR}),
 ]  # fmt: skip

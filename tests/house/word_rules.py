@@ -15,7 +15,7 @@ ACTORS: Final = (
 )
 KEY_OF_THE_CERTIFICATE: Final = '"wh' + 'ose"'  # a public key, which stays
 ACTOR: Final = rf"(?i)(?<![a-z])({'|'.join(ACTORS)})(?![a-z])"
-PROSE: Final = ("/run", "Makefile", ".py", ".md", ".j2", ".js", ".toml", ".txt", ".yml", ".schema.json")
+PROSE: Final = ("/run", "Makefile", ".py", ".md", ".j2", ".js", ".toml", ".txt", ".yml")
 
 
 @rule(

@@ -96,6 +96,7 @@ faults = st.builds(
 ).filter(lambda fault: "decline" not in fault or "acknowledge.before" in fault)
 
 
+@pytest.mark.slow
 @pytest.mark.row("S05")
 @pytest.mark.row("S11")
 @pytest.mark.row("S15")

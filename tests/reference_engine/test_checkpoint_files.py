@@ -17,6 +17,7 @@ from sinkproof.reference_engine.checkpointing.checkpoint_encoding_and_digests im
     Reference,
     decode_states,
     digest_of,
+    encode_snapshot,
     encode_states,
 )
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
@@ -35,6 +36,18 @@ def test_states_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory,
     path = tmp_path_factory.getbasetemp() / "round trip.state"
     path.write_bytes(data)
     assert states == decode_states(path, Reference(path.name, digest_of(data), len(data)))
+
+
+@pytest.mark.parametrize("version", ["of today", "earlier"])
+def test_a_changed_byte_is_noticed_also_under_the_digest_of_earlier_versions(tmp_path: Path, version: str) -> None:
+    reference, data = encode_snapshot("sink[0]", {"sink": b"rows"})
+    known = reference if version == "of today" else reference._replace(digest=digest_of(data))
+    path = tmp_path / reference.file
+    path.write_bytes(data)
+    assert {"sink": b"rows"} == decode_states(path, known)
+    path.write_bytes(data.replace(b"rows", b"Rows"))
+    with pytest.raises(DamagedCheckpoint, match="changed since it was written"):
+        decode_states(path, known)
 
 
 @pytest.mark.row("S08")

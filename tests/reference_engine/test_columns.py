@@ -99,6 +99,7 @@ def test_key_groups_stay_what_older_checkpoints_hold() -> None:
     assert [0, 55, 85] == [key_group(key) for key in ("", "a", "k0000042")]
 
 
+@pytest.mark.slow
 @given(st.lists(rows, min_size=1, max_size=4))
 def test_columns_are_counted_as_rows_are(batches: list[list[Row]]) -> None:
     counters = [KeyedCount() for _ in WAYS]

@@ -51,6 +51,7 @@ def test_sources_that_end_one_after_the_other_end_with_one_final_checkpoint(engi
     assert (1, EVERY_ROW) == (len(run.noted("generation")), run.counts)
 
 
+@pytest.mark.slow
 @pytest.mark.row("S12")
 @pytest.mark.parametrize("options", MODES)
 def test_no_row_is_lost_or_repeated_by_any_death_at_a_staggered_end(engine: Any, options: Any) -> None:

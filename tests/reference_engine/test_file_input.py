@@ -133,6 +133,7 @@ def test_it_goes_to_another_process_as_it_is(tmp_path: Path, kind: Kind) -> None
     assert source.batch(0, 4).rows == pickle.loads(pickle.dumps(source)).batch(0, 4).rows
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_fork_does_not_share_the_file_position(tmp_path: Path, kind: Kind) -> None:
     """The operating system shares it: a read of one process would move the other's position."""

@@ -156,6 +156,7 @@ def peak_of_the_job(run: Any) -> int:
     return sum(most.values())
 
 
+@pytest.mark.slow
 @pytest.mark.row("S05")
 @pytest.mark.row("S15")
 @pytest.mark.parametrize("options", MODES)
@@ -278,6 +279,7 @@ deaths = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.row("S05")
 @pytest.mark.row("S15")
 @settings(max_examples=80)

@@ -50,6 +50,7 @@ json_values = st.recursive(
 keys = st.one_of(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.integers(), st.booleans())
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(keys, json_values, st.integers(0, 1 << 60)), min_size=1, max_size=12), st.integers(1, 5))
 def test_reading_by_column_gives_what_reading_one_by_one_gives(
     tmp_path_factory: pytest.TempPathFactory, records: list[tuple[Any, Any, int]], batch_rows: int

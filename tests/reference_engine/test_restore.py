@@ -119,7 +119,7 @@ def test_operators_and_source_stand_where_the_checkpoint_left_them(engine: Any) 
     assert source.reader is not None
     assert (0, 0) == source.reader.next()
     assert (1, 2) == source.reader.next()
-    assert {3: b'{"key 3": 3}'} == count.operators[0][1].capture()
+    assert {3: b'{"key 3":3}'} == count.operators[0][1].capture()
 
 
 @pytest.mark.row("S12")

@@ -87,6 +87,7 @@ def at_once(*deeds: Callable[[], Any]) -> list[Any]:
         return list(pool.map(start, deeds))
 
 
+@pytest.mark.slow
 @pytest.mark.row("S08")
 def test_of_two_living_coordinators_only_the_newer_one_decides(open_one: Open) -> None:
     """Each of them claims a generation, and then decides the same checkpoint, at the same time as the other."""
@@ -101,6 +102,7 @@ def test_of_two_living_coordinators_only_the_newer_one_decides(open_one: Open) -
         assert state == state_of(open_one())
 
 
+@pytest.mark.slow
 @pytest.mark.row("S08")
 def test_a_coordinator_decides_before_a_newer_one_claims_or_never(open_one: Open) -> None:
     """The newer one either restores from the decision, or makes one of its own."""
@@ -196,6 +198,7 @@ def explore(make: Callable[[], ObjectStore]) -> Iterator[str]:
             yield f"{first}, {second}, {third}: {turns.requests} requests, more than are explored"
 
 
+@pytest.mark.slow
 @pytest.mark.row("S08")
 def test_in_every_order_with_three_interruptions_the_newer_coordinator_decides() -> None:
     assert [] == list(explore(in_memory))
@@ -211,6 +214,7 @@ def test_a_store_that_is_wrong_is_convicted_by_some_order(kind: type[Objects]) -
 # -- in a whole job ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.row("S08")
 @pytest.mark.row("S09")
 def test_a_job_with_a_deposed_coordinator_delivers_each_row_once(engine: Any, open_one: Open) -> None:

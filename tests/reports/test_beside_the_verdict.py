@@ -103,6 +103,7 @@ SURFACES: dict[str, Callable[[Document, Path], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", SURFACES)
 def test_every_surface_says_what_a_verdict_holds_for_and_what_never_ran(surface: str, tmp_path: Path) -> None:
     text = readable(surface, SURFACES[surface](document_of_one(), tmp_path))

@@ -150,6 +150,7 @@ def test_less_of_the_code_looked_at_is_worse(edit: dict[str, Any], reason: str) 
     assert ([f"files/two-phase: {reason}"] if reason else []) == compare(looked_at(), after).worse
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_longer_struck_is_worse_and_one_that_was_renamed_is_not() -> None:
     without, renamed = looked_at(), looked_at()
     without["subjects"][0]["code"] = []

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.reports import document as certificate
-from sinkproof.reports import junit, markdown, page, terminal
+from sinkproof.reports import certificate_file, junit, markdown, page, terminal
 
 REPORTS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "report.html": ("html", page.render),
@@ -28,7 +27,7 @@ def examples(project: Path) -> Path:
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_sample_equals_what_its_certificate_renders_to(examples: Path, name: str) -> None:
     kind, render = REPORTS[name]
-    made = render(certificate.load(examples))
+    made = render(certificate_file.load(examples))
     kept = (examples / name).read_text(encoding="utf-8")
     command = f"sinkproof report reports/examples --format {kind} > reports/examples/{name}"
     assert made.rstrip() == kept.rstrip(), f"make it anew: {command}"
@@ -36,7 +35,7 @@ def test_a_sample_equals_what_its_certificate_renders_to(examples: Path, name: s
 
 
 def test_the_samples_show_every_kind_of_verdict_that_a_sink_can_earn(examples: Path) -> None:
-    document = certificate.load(examples)
+    document = certificate_file.load(examples)
     assert {"upheld", "violated"} == {subject["verdict"] for subject in document["subjects"]}
     assert {True, False} == {finding["claimed"] for subject in document["subjects"] for finding in subject["findings"]}
     worst = next(subject for subject in document["subjects"] if subject["verdict"] == "violated")

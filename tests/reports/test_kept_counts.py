@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.reports import document as certificate
-from sinkproof.reports import junit, markdown, page, report_facts, terminal
+from sinkproof.reports import certificate_file, junit, markdown, page, report_facts, terminal
 from sinkproof.reports.compare import compare
 
 SINCE = "2026-11-24 03:20:08 UTC"
@@ -24,7 +23,7 @@ RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 
 @pytest.fixture
 def whole(project: Any) -> dict[str, Any]:
-    document = certificate.load(project / "reports/examples")
+    document = certificate_file.load(project / "reports/examples")
     (subject,) = (each for each in document["subjects"] if each["name"] == "files/two-phase")
     return {**document, "subjects": [subject]}
 
@@ -38,7 +37,7 @@ def kept(whole: dict[str, Any]) -> dict[str, Any]:
         shell |= {"kills": shell["kills"] and 3, "kills_kept": max(0, shell["kills"] - 3)}
     for canary in made["canaries"][1:]:
         canary["kept_since"] = SINCE
-    certificate.validate(made)
+    certificate_file.validate(made)
     return made
 
 

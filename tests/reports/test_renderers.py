@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from sinkproof.reports import certificate_file, junit, markdown, page, terminal
 from sinkproof.reports import document as certificate
-from sinkproof.reports import junit, markdown, page, terminal
 from sinkproof.reports import report_facts as facts
 
 from ..support import sample_certificate
@@ -30,18 +30,18 @@ RENDERERS = {
 def bare() -> dict[str, Any]:
     """The sample reduced to the promised keys."""
     document = sample()
-    definitions = certificate.schema()["$defs"]
+    definitions = certificate_file.schema()["$defs"]
 
     def cut(value: dict[str, Any], kind: str) -> dict[str, Any]:
         return {name: value[name] for name in definitions[kind]["required"]}
 
     for key in ("complete", "notes"):
         del document[key]
-    document["canaries"] = [cut(canary, "canary") for canary in document["canaries"]]
-    document["subjects"] = [cut(subject, "subject") for subject in document["subjects"]]
+    document["canaries"] = [cut(canary, "CanaryResult") for canary in document["canaries"]]
+    document["subjects"] = [cut(subject, "SubjectResult") for subject in document["subjects"]]
     for subject in document["subjects"]:
-        subject["shells"] = [cut(item, "shell") for item in subject["shells"]]
-        subject["findings"] = [cut(item, "finding") for item in subject["findings"]]
+        subject["shells"] = [cut(item, "ShellResult") for item in subject["shells"]]
+        subject["findings"] = [cut(item, "Finding") for item in subject["findings"]]
     return document
 
 
@@ -100,9 +100,9 @@ def readable(name: str, text: str) -> str:
 
 def test_the_sample_and_its_promised_keys_satisfy_the_schema() -> None:
     for document in (sample(), bare()):
-        certificate.validate(document)
+        certificate_file.validate(document)
         with pytest.raises(certificate.DocumentError):
-            certificate.validate({**document, "subjects": [{}]})
+            certificate_file.validate({**document, "subjects": [{}]})
 
 
 @pytest.mark.parametrize("name", RENDERERS)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.reports import document as certificate
-from sinkproof.reports import terminal
+from sinkproof.reports import certificate_file, terminal
 
 from ..support import sample_certificate
 from ..support.sample_certificate import REPLAY, sample
@@ -67,7 +66,7 @@ def test_the_terminal_prints_the_sentence_of_complete_closures_once_and_names_in
 
 @pytest.mark.parametrize("width", [110, 120, 150, 220])
 def test_a_table_gives_way_to_blocks_before_it_breaks_the_names_of_subjects(width: int, project: Path) -> None:
-    document, name = certificate.load(project / "reports/examples"), "orders.py:MyContract"
+    document, name = certificate_file.load(project / "reports/examples"), "orders.py:MyContract"
     document["subjects"] = [{**subject, "name": name} for subject in document["subjects"]]
     overview, _, _ = terminal.render(document, width=width).partition("NO_DUPLICATES:")
     assert len(document["subjects"]) < overview.count(name)  # beside the first finding, too

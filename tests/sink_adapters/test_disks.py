@@ -42,6 +42,7 @@ class ThreeCheckpoints:
         self.disk.lose_power()
 
 
+@pytest.mark.slow
 @pytest.mark.row("S22")
 @pytest.mark.parametrize("make", [two_phase_files, masked_files])
 def test_no_acknowledged_row_is_lost_at_any_power_loss(make: Any) -> None:

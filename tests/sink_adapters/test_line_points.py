@@ -230,6 +230,7 @@ def test_the_mark_does_not_pass_to_subclasses() -> None:
     assert lines_are_points(OwnSink)
 
 
+@pytest.mark.slow
 def test_a_user_class_below_a_marked_class_adds_its_own_file_only() -> None:
     class UserStore(MemoryStore):
         pass

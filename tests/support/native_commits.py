@@ -102,6 +102,29 @@ class JournalRemovalUnforced(OneDatabase):
     synchronous = "FULL"
 
 
+class SkipsEmpty(InSqlite):
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        if rows:
+            super().publish(marker, rows)
+
+
+class RemovalUnforcedBeforeNothing(JournalRemovalUnforced):
+    """Wrong without power: a checkpoint without rows makes no transaction, which would force the last one's removal of
+    its journal; and that one is not restored any more.
+    """
+
+    make: Any = SkipsEmpty
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(scratch.path / "store.db", self.journal, self.synchronous)
+
+
+class RemovalForcedBeforeNothing(RemovalUnforcedBeforeNothing):
+    """Right."""
+
+    synchronous = "EXTRA"
+
+
 class TruncatedJournal(OneDatabase):
     """Right, also without power: the truncation of the journal is forced."""
 

@@ -33,7 +33,6 @@ def give_time(items: Iterable[pytest.Item], fixtures: set[str]) -> None:
     for item in items:
         if fixtures & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(400))
 
 
 def one_for_the_run(
@@ -64,11 +63,11 @@ def end_own_services(kind: str) -> None:
 
 
 @contextmanager
-def runs_against(service: JvmService) -> Iterator[RunPair]:
-    """Runs schedules of the pairs that write to it, with a runner for each pair."""
+def runs_against(service: JvmService, *, address: str = "") -> Iterator[RunPair]:
+    """Runs schedules of the pairs that write to it, with a runner for each pair. `address`: where it is reached."""
     runners: dict[str, ProcessRunner] = {}
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setenv(f"SINKPROOF_{service.name.upper()}", f"external:{service.endpoint}")
+        patch.setenv(f"SINKPROOF_{service.name.upper()}", f"external:{address or service.endpoint}")
 
         def run_pair(pair: str, schedule: str) -> RunResult:
             if pair not in runners:

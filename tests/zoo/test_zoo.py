@@ -31,7 +31,7 @@ from ..support.zoo_campaigns import (
     task_of,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # seconds where nothing else runs
+pytestmark = [pytest.mark.slow]  # seconds where nothing else runs
 WRONG_SCHEDULES: Final = 100_000  # at most: a campaign without an end is no reason to wait for the time limit
 UNJUDGED_SCHEDULES: Final = 100  # at most: most come to nothing before the first
 FIRST_SCHEDULES: Final = 30  # of a sink that takes 3 s each: in the default budget of 90 s

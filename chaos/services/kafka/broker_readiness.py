@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-import struct
+import ssl
 from typing import Final, NamedTuple
 
-METADATA: Final = 3
-VERSION: Final = 1  # understood from Kafka 0.10 to 4
-ANSWER_BYTES_MOST: Final = 1 << 24
+from sinkproof.chaos.kafka_client.client_settings import AccessRefused, brokers_of, settings_of
+from sinkproof.chaos.services.service import ServiceUnavailable
+
 ANSWER_SECONDS: Final = 2.0
+ANSWER_SECONDS_OF_OTHERS: Final = 10.0  # of a cluster that sinkproof does not run
 
 
 class Membership(NamedTuple):
@@ -19,18 +19,20 @@ class Membership(NamedTuple):
 
 def request_metadata(address: str, *, seconds: float) -> Membership:
     """Raises OSError without a reply, or if the reply is not Kafka's."""
-    host, _, port = address.rpartition(":")
-    request = struct.pack(">hhi", METADATA, VERSION, 1) + _text("sinkproof") + struct.pack(">i", 0)  # without topics
-    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (length,) = struct.unpack(">i", _receive(connection, 4))
-        if not 0 < length <= ANSWER_BYTES_MOST:
-            raise OSError(f"{address} does not speak the Kafka protocol")
-        answer = _receive(connection, length)
     try:
-        return _membership(answer)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise OSError(f"{address} does not speak the Kafka protocol: {error}") from error
+        from sinkproof.chaos.kafka_client.broker_connection import BrokerConnection
+    except ImportError as error:
+        raise ServiceUnavailable(
+            "brokers are asked by kafka-python", evidence=str(error), next_step="Run: pip install 'sinkproof[kafka]'"
+        ) from error
+
+    (broker,) = brokers_of(address)
+    connection = BrokerConnection(broker, settings_of(address), seconds=seconds)
+    try:
+        found = connection.metadata()
+    finally:
+        connection.close()
+    return Membership({each.node_id: f"{each.host}:{each.port}" for each in found.brokers}, found.controller_id)
 
 
 def is_ready(address: str, *, node: int, nodes: int) -> bool:
@@ -42,33 +44,15 @@ def is_ready(address: str, *, node: int, nodes: int) -> bool:
     return node in found.brokers and len(found.brokers) >= nodes and found.controller >= 0
 
 
-def _membership(answer: bytes) -> Membership:
-    (count,) = struct.unpack_from(">i", answer, 4)
-    at, brokers = 8, {}
-    for _ in range(count):
-        (node,) = struct.unpack_from(">i", answer, at)
-        host, at = _read_text(answer, at + 4)
-        (port,) = struct.unpack_from(">i", answer, at)
-        _, at = _read_text(answer, at + 4)  # rack
-        brokers[node] = f"{host}:{port}"
-    return Membership(brokers, struct.unpack_from(">i", answer, at)[0])
-
-
-def _text(value: str) -> bytes:
-    return struct.pack(">h", len(value)) + value.encode()
-
-
-def _read_text(answer: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from(">h", answer, at)
-    end = at + 2 + max(length, 0)
-    return answer[at + 2 : end].decode(), end
-
-
-def _receive(connection: socket.socket, count: int) -> bytes:
-    parts = b""
-    while len(parts) < count:
-        part = connection.recv(count - len(parts))
-        if not part:
-            raise ConnectionError("it has closed the connection")
-        parts += part
-    return parts
+def count_brokers(address: str) -> int:
+    """Of a cluster that sinkproof does not run. What its user can mend in the file of the address is said so."""
+    try:
+        return len(request_metadata(address, seconds=ANSWER_SECONDS_OF_OTHERS).brokers)
+    except AccessRefused as refused:
+        raise ServiceUnavailable(refused.what, evidence=refused.evidence, next_step=refused.next_step) from refused
+    except ssl.SSLError as error:
+        raise ServiceUnavailable(
+            f"{brokers_of(address)[0]} ends the TLS connection",
+            evidence=error.reason or str(error),
+            next_step="If it wants a certificate of its clients, name that with ssl.keystore.location",
+        ) from error

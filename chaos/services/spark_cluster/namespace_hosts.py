@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -44,10 +45,30 @@ done
 """  # what all hosts share may lie below a folder that is hidden: it is reached by a descriptor
 
 
-class NamespaceHosts:
-    """A context manager. `shared`: a folder that all hosts see, as if on a network file system."""
+CUT, CUT_IN, CUT_OUT = "cut", "cut-in", "cut-out"
+LINKS: Final = {  # what happens to the port of a host, as a port of the switch
+    CUT: "ip link set {port} down",
+    CUT_IN: "{flags} learning off flood off mcast_flood off bcast_flood off && {flags} fdb_flush",
+    CUT_OUT: "{flags} learning off locked on && {flags} fdb_flush",  # what comes from it is known at no port
+    "heal": "ip link set {port} up && {flags} learning on flood on mcast_flood on bcast_flood on locked off",
+}
+SLOW: Final = "tc qdisc replace dev {} root tbf rate {}kbit burst 8kb latency 10s"  # not every kernel has netem
+AT_FULL_SPEED: Final = "tc qdisc del dev {} root 2>/dev/null || true"
+SLOW_KBIT: Final = 256  # per second: messages of a job pass, late
+LISTEN: Final = """\
+import socket, sys
+channel = socket.socket(fileno=int(sys.argv[1]))
+for address in sys.argv[2:]:
+    host, _, port = address.rpartition(":")
+    with socket.create_server((host, int(port)), backlog=128) as listening:
+        socket.send_fds(channel, [b"."], [listening.fileno()])
+"""
 
-    def __init__(self, count: int, *, shared: Path) -> None:
+
+class NamespaceHosts:
+    """A context manager. `shared`: folders that all hosts see, as if on a network file system."""
+
+    def __init__(self, count: int, *, shared: Sequence[Path]) -> None:
         self.count, self.shared = count, shared
         self.switch: subprocess.Popen[str] | None = None
         self.holders: list[subprocess.Popen[str]] = []
@@ -120,9 +141,9 @@ class NamespaceHosts:
         return holder
 
     def _seen_by_all(self) -> list[str]:
-        """The shared folder, and what the program consists of, where that lies in a folder that each host has anew."""
-        hidden = [folder for folder in PROGRAM if folder.startswith(tuple(f"{own}/" for own in OF_EACH_HOST))]
-        return [str(self.shared), *dict.fromkeys(hidden)]
+        """Of the shared folders and the program, what lies in a folder that each host has anew."""
+        own = tuple(f"{each}/" for each in OF_EACH_HOST)
+        return [each for each in dict.fromkeys((*map(str, self.shared), *PROGRAM)) if each.startswith(own)]
 
     def _enter(self, holder: subprocess.Popen[str]) -> list[str]:
         user = ["--user", "--preserve-credentials"] if self._user else []
@@ -173,12 +194,42 @@ class NamespaceHosts:
             os.close(descriptor)
         return True
 
-    def cut(self, host: int) -> None:
-        """Nothing reaches it, and it reaches nothing; its processes go on."""
-        self._on_switch(f"ip link set to-{host} down")
+    def host_of(self, pid: int) -> int | None:
+        """Where a process runs; None: on none of these hosts."""
+        network = _network_of(pid)
+        found = [host for host, holder in enumerate(self.holders) if network and _network_of(holder.pid) == network]
+        return found[0] if found else None
+
+    def cut(self, host: int, *, how: str = CUT) -> None:
+        """Its processes go on. CUT: nothing reaches it, and it reaches nothing; CUT_IN: it hears nothing; CUT_OUT: it
+        is not heard.
+        """
+        self._set_link(host, how)
+
+    def slow_down(self, host: int) -> None:
+        """What it sends, and what is sent to it, waits for a link of a quarter of a megabit per second."""
+        self._on_switch(SLOW.format(f"to-{host}", SLOW_KBIT))
+        run_to_its_end(self.command(host, "sh", "-c", SLOW.format("eth0", SLOW_KBIT)))
 
     def heal(self, host: int) -> None:
-        self._on_switch(f"ip link set to-{host} up")
+        """Its link is whole again, whatever was wrong with it."""
+        self._set_link(host, "heal")
+        self._on_switch(AT_FULL_SPEED.format(f"to-{host}"))
+        run_to_its_end(self.command(host, "sh", "-c", AT_FULL_SPEED.format("eth0")))
+
+    def _set_link(self, host: int, how: str) -> None:
+        port = f"to-{host}"
+        self._on_switch(LINKS[how].format(port=port, flags=f"ip link set dev {port} type bridge_slave"))
+
+    def listen(self, host: int, addresses: Sequence[str]) -> list[socket.socket]:
+        """Sockets that listen on the host, at addresses of its own; they are this process's, and outlive its death."""
+        ours, its = socket.socketpair()
+        with ours, its:
+            given = [str(its.fileno()), *addresses]
+            command = self.command(host, sys.executable, "-I", "-S", "-c", LISTEN, *given)
+            run_to_its_end(command, pass_fds=[its.fileno()])
+            found = [socket.recv_fds(ours, 1, 1)[1][0] for _ in addresses]
+        return [socket.socket(fileno=descriptor) for descriptor in found]
 
     def close(self) -> None:
         """Ends everything on the hosts, and them."""
@@ -193,9 +244,9 @@ class NamespaceHosts:
         self.switch = None
 
 
-def run_to_its_end(command: Sequence[str]) -> None:
+def run_to_its_end(command: Sequence[str], *, pass_fds: Sequence[int] = ()) -> None:
     try:
-        subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+        subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True, pass_fds=pass_fds)
     except subprocess.SubprocessError as error:
         raise ServiceUnavailable(
             "the hosts could not be joined",

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -34,6 +34,8 @@ MASTER_CLASS: Final = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS: Final = "org.apache.spark.deploy.worker.Worker"
 JAVA: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", f"-Xmx{MEMORY_MIB}m")
 OPENED: Final = ("java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")
+LOST_SECONDS: Final = 6  # without a sign of life, until Spark gives up an executor; by default 120
+HOSTS: Final = re.compile(r"cluster:(\d{1,2})")  # a --master: hosts of our own on this machine
 DEFAULTS: Final = f"""\
 spark.authenticate true
 spark.authenticate.secret {{secret}}
@@ -41,6 +43,9 @@ spark.network.crypto.enabled true
 spark.ui.enabled false
 spark.master.rest.enabled false
 spark.executor.memory {EXECUTOR_MIB}m
+spark.executor.heartbeatInterval 1s
+spark.storage.blockManagerHeartbeatTimeoutMs {LOST_SECONDS}s
+spark.network.timeoutInterval 1s
 spark.executor.extraJavaOptions -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
 """
 WRITE: Final = 'umask 077; mkdir -p "$1"; cat > "$1/spark-defaults.conf"'
@@ -49,17 +54,20 @@ WRITE: Final = 'umask 077; mkdir -p "$1"; cat > "$1/spark-defaults.conf"'
 class StandaloneSpark:
     """A context manager. `folder`: logs and the settings of host 0; `shared`: what every host sees."""
 
-    def __init__(self, workers: int, *, cores: int, folder: Path, shared: Path) -> None:
+    def __init__(self, workers: int, *, cores: int, folder: Path, shared: Sequence[Path]) -> None:
         self.cores, self.folder = cores, folder
         self.hosts = NamespaceHosts(workers + 1, shared=shared)
         self.settings = DEFAULTS.format(secret=token_hex(32))
         self.running: dict[int, subprocess.Popen[bytes]] = {}  # by host
 
     @classmethod
-    def for_tasks(cls, tasks: int, *, hosts: int, folder: Path, shared: Path) -> StandaloneSpark:
-        """With a slot for each task. One of the hosts is that of master and driver."""
-        workers = max(1, hosts - 1)
-        return cls(workers, cores=-(-tasks // workers), folder=folder, shared=shared)
+    def for_tasks(cls, tasks: int, *, hosts: int, folder: Path, shared: Sequence[Path]) -> StandaloneSpark:
+        """One host is that of master and driver; each of the others has room for all tasks, once the rest are dead."""
+        return cls(max(1, hosts - 1), cores=tasks, folder=folder, shared=shared)
+
+    @property
+    def slots(self) -> int:
+        return self.cores * (self.hosts.count - 1)
 
     @property
     def master(self) -> str:
@@ -149,11 +157,22 @@ class StandaloneSpark:
             )
 
     def kill_host(self, host: int) -> list[int]:
-        """Everything on it dies; returns what was killed."""
+        """Everything on it dies; returns what was killed. `revive` starts what Spark runs there."""
         killed = self.hosts.kill(host)
         if host in self.running:
             self._end(self.running.pop(host))
         return killed
+
+    def revive(self, host: int) -> None:
+        """A worker begins anew on a host that was killed; with the master of host 0, all workers do."""
+        if host:
+            self.start_worker(host)
+            return
+        for worker in range(1, self.hosts.count):
+            self.kill_host(worker)
+        self._start_master()
+        for worker in range(1, self.hosts.count):
+            self.start_worker(worker)
 
     def log(self, host: int) -> str:
         """The last lines that master or worker have written."""
@@ -170,6 +189,12 @@ class StandaloneSpark:
         """Where the holder of a host has died, none of its processes are found."""
         one.kill()
         one.wait()
+
+
+def hosts_in(master: str) -> int:
+    """How many hosts of our own a --master names; 0: it is a master of another kind."""
+    match = HOSTS.fullmatch(master)
+    return int(match[1]) if match else 0
 
 
 def _spark_home() -> Path:

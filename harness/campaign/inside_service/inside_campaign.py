@@ -48,6 +48,8 @@ def kill_inside_service(campaign: InsideCampaign) -> None:
         coverage.add_restarts([_struck(campaign, each) for each in coverage.first_kills()])
         for chain in in_chains(coverage.first_restart_kills()):
             _struck_together(campaign, chain)
+        for ways in coverage.other_ways():
+            _struck_on_one(campaign, ways)
         further = [*([each] for each in coverage.further_kills()), *in_chains(coverage.further_restart_kills())]
         while further and not deadline.over:
             _struck_together(campaign, further.pop(0))
@@ -80,6 +82,12 @@ def _struck(campaign: InsideCampaign, schedule: Schedule) -> RunResult:
         if result.fired:
             break
     return result
+
+
+def _struck_on_one(campaign: InsideCampaign, ways: Sequence[Schedule]) -> None:
+    for way in ways:
+        if _struck(campaign, way).fired:
+            break
 
 
 def _struck_together(campaign: InsideCampaign, kills: Sequence[Schedule]) -> None:

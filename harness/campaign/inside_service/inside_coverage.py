@@ -21,6 +21,7 @@ Call = tuple[str, str, int]  # step, point, occurrence in one window
 COMMITS: Final = "notify_complete"
 RECOVERS: Final = "open"
 CHAINED_MOST: Final = 5
+WAYS_MOST: Final = 4
 LEFT_LISTED_MOST: Final = 3
 
 
@@ -30,7 +31,7 @@ class InsideCoverage:
     settings: Sequence[str] = ()  # of its nodes, where they differ from the usual
     unwatched: str = ""  # why nothing could be struck
     calls: dict[Call, list[Schedule]] = field(default_factory=dict)  # kills before it: the first window, and the last
-    restart: dict[Call, Schedule] = field(default_factory=dict)
+    restart: dict[Call, list[Schedule]] = field(default_factory=dict)  # kills before it: runs that had it
     struck: set[Schedule] = field(default_factory=set)
     background: Collection[str] = ()
     unseen: Sequence[str] = ()
@@ -67,7 +68,8 @@ class InsideCoverage:
             first = [window for window in result.inside if window.step == RESTART and window.number == 1]
             faults = [fault for window in first for fault in window.kills() if fault.point not in self.background]
             for fault in faults:
-                self.restart.setdefault((RESTART, fault.point, fault.occurrence), _with(result.schedule, fault))
+                ways = self.restart.setdefault((RESTART, fault.point, fault.occurrence), [])
+                ways += [_with(result.schedule, fault)] if len(ways) < WAYS_MOST else []
 
     def first_kills(self) -> list[Schedule]:
         """Before each call of a step, in the first window that has it."""
@@ -75,7 +77,11 @@ class InsideCoverage:
 
     def first_restart_kills(self) -> list[Schedule]:
         """Before each different call of a restart."""
-        return [way for (_, _, occurrence), way in self.restart.items() if occurrence == 1]
+        return [ways[0] for (_, _, occurrence), ways in self.restart.items() if occurrence == 1]
+
+    def other_ways(self) -> Iterator[Sequence[Schedule]]:
+        """To calls of a restart that did not come again on the first one: what a restart finds depends on time, too."""
+        yield from (self.restart[call][1:] for call in self.calls_left() if call in self.restart)
 
     def further_kills(self) -> list[Schedule]:
         """In the last windows."""
@@ -85,11 +91,11 @@ class InsideCoverage:
         """At the last occurrences in a restart; then at the others."""
         last = {point: occurrence for _, point, occurrence in sorted(self.restart, key=lambda call: call[2])}
         repeated = sorted(self.restart, key=lambda call: (call[2] != last[call[1]], call[2]))
-        return [self.restart[call] for call in repeated if call[2] > 1]
+        return [self.restart[call][0] for call in repeated if call[2] > 1]
 
     def calls_left(self) -> list[Call]:
         """The first occurrence of those that were not struck at any. How often a broker writes depends on time, too."""
-        ways = {**self.calls, **{call: [way] for call, way in self.restart.items()}}
+        ways = {**self.calls, **self.restart}
         struck = {call[:2] for call, of_call in ways.items() if not self.struck.isdisjoint(of_call)}
         return [call for call in ways if call[2] == 1 and call[:2] not in struck]
 
@@ -107,7 +113,7 @@ class InsideCoverage:
             steps={step: sum(each == step for each, _, _ in self.calls) for step in steps},
             names=sorted({f"{step}: {point}" for step, point, _ in self.calls}),
             restart_calls=len(self.restart),
-            restart_killed=sum(way in self.struck for way in self.restart.values()),
+            restart_killed=sum(not self.struck.isdisjoint(ways) for ways in self.restart.values()),
             restart_names=sorted({point for _, point, _ in self.restart}),
             background=sorted(self.background),
             unseen=list(self.unseen),

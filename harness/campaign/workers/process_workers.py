@@ -1,16 +1,31 @@
-"""Worker processes of a campaign in the process shell: while one waits for its broker, another uses the core."""
+"""Worker processes of a campaign in the process shell: so that no core is idle, while a process waits for its attempts
+or for its broker.
+
+Runs overlap only if nothing shows that they could disturb each other. A contract that has a service, `setup` or
+`teardown` may share what is outside of its folder; of other contracts a watched run shows what they change there.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Final
 
-from sinkproof.campaign.workers.worker_pool import WorkerPool, reporting_errors, serve, start_worker
+from sinkproof.campaign.workers.worker_pool import (
+    LateWorkers,
+    PoolWorker,
+    report_ready,
+    reporting_errors,
+    serve,
+    start_worker,
+)
+from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.system_calls.place_names import SOCKET
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
@@ -22,47 +37,91 @@ from sinkproof.subject.services_in_use import ServicesInUse
 ENTRY: Final = "sinkproof.campaign.workers.process_workers:live"
 WORKERS_MOST: Final = 4  # a broker takes 400 MB
 CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
+WORTH: Final = 20  # schedules: a second. As long takes the start, and the trial whether runs may overlap
+AROUND_RUNS: Final = ("setup", "teardown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What a worker process is to know. `slowest_seconds`: of all replies in runs without faults, so far."""
+
+    locator: str
+    name: str
+    hang_seconds: float
+    services: ServiceOptions
+    slowest_seconds: float = 0.0
+    is_late: bool = False  # it is given schedules when it has reported, not at once
 
 
 @contextmanager
-def workers_beside(runner: ProcessRunner, cores: int) -> Iterator[WorkerPool]:
-    """One per core, if the subject waits for an external system and its contract says `side_by_side` (its runs do not
-    disturb each other).
+def workers_beside(
+    runner: ProcessRunner, cores: int, *, lost: MutableSequence[str] | None = None
+) -> Iterator[LateWorkers]:
+    """On each core but this one. Those with a service of their own start at once, because that takes long. `lost`: see
+    `WorkerPool`.
     """
-    is_breakable = bool(runner.scratch.services.breakable())
-    count = min(cores, WORKERS_MOST) - 1 if is_breakable and runner.contract.offers("side_by_side") else 0
-    if count < 1:
-        yield WorkerPool(())
-        return
-    contract, seconds, options = runner.contract, runner.hang_seconds, runner.scratch.services.options
-    with ForkServer(preload=(*PRELOAD, "sinkproof.campaign.workers.process_workers")) as server, ExitStack() as stack:
-        names = [f"{runner.scratch.name}-{number}" for number in range(2, count + 2)]
-        patience = CALLS_MOST * seconds
-        yield WorkerPool(
-            [
-                start_worker(server, stack, ENTRY, (contract.locator, name, seconds, options), seconds=patience)
-                for name in names
-            ]
+    count = min(cores, WORKERS_MOST) - 1
+    waits = bool(runner.scratch.services.breakable())
+    with ExitStack() as stack:
+
+        def start() -> list[PoolWorker]:
+            return _start(runner, stack, count, is_late=not waits) if waits or is_apart(runner) else []
+
+        if count < 1 or (waits and not runner.contract.offers("side_by_side")):
+            yield LateWorkers()
+        elif waits:
+            workers = start()
+            yield LateWorkers(start=lambda: workers, lost=lost)
+        else:
+            yield LateWorkers(start=start, worth=WORTH, lost=lost)
+
+
+def is_apart(runner: ProcessRunner) -> bool:
+    """Whether nothing shows that runs in two folders could disturb each other. For this a run is watched."""
+    contract = runner.contract
+    if runner.scratch.services.used or contract.kind != "sink" or any(map(contract.offers, AROUND_RUNS)):
+        return False
+    watched = runner.run_watched(Schedule(), names_elsewhere=True)
+    sent = [point for _, point in watched.trace if is_system_call(point) and SOCKET in point]
+    return not (watched.unwatched or watched.unseen or watched.elsewhere or watched.peers or sent)
+
+
+def _start(runner: ProcessRunner, stack: ExitStack, count: int, *, is_late: bool) -> list[PoolWorker]:
+    preload = (*PRELOAD, "sinkproof.campaign.workers.process_workers")
+    server = stack.enter_context(ForkServer(preload=preload))
+    orders = [
+        Beside(
+            locator=runner.contract.locator,
+            name=f"{runner.scratch.name}-{number}",
+            hang_seconds=runner.hang_seconds,
+            services=runner.scratch.services.options,
+            slowest_seconds=runner.slowest_seconds,
+            is_late=is_late,
         )
+        for number in range(2, count + 2)
+    ]
+    patience = CALLS_MOST * runner.hang_seconds
+    return [start_worker(server, stack, ENTRY, order, seconds=patience, ready=not is_late) for order in orders]
 
 
-def live(inside: Inside, what: tuple[str, str, float, ServiceOptions]) -> None:
-    """The entry of a worker process. `what`: a locator, the scratch's name, after how many seconds a call counts as
-    hung, the options of services.
-    """
-    locator, name, hang_seconds, options = what
+def live(inside: Inside, order: Beside) -> None:
+    """The entry of a worker process."""
     folder = fresh_folder()
-    scratch = Scratch(name=name, path=folder, shell="process", services=ServicesInUse(options=options, apart=True))
+    services = ServicesInUse(options=order.services, apart=True)
+    scratch = Scratch(name=order.name, path=folder, shell="process", services=services)
     try:
         with (
             reporting_errors(inside),
-            process_runner(load(locator), scratch, hang_seconds=hang_seconds) as runner,
+            process_runner(load(order.locator), scratch, hang_seconds=order.hang_seconds) as runner,
         ):
             runner.run(Schedule())  # how long calls take, and what the reader shows, is known from then on
+            runner.slowest_seconds = max(runner.slowest_seconds, order.slowest_seconds)
 
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
                 return runner.run(schedule, trace_lines=trace_lines)
 
+            if order.is_late:
+                report_ready(inside)
             serve(inside, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

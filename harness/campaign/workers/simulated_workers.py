@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
 from sinkproof.campaign.workers.worker_pool import (
+    LateWorkers,
     PoolWorker,
-    WorkerPool,
     report_ready,
     reporting_errors,
     serve,
@@ -36,27 +36,14 @@ NICE: Final = 5
 HANGS_MOST: Final = 2  # times a call's limit, in which a batch is done; the campaign itself may be silent for three
 
 
-class SimulatedWorkers:
-    """The workers of one campaign. `start`: makes them once they are needed; none on a single core."""
-
-    def __init__(self, *, start: Callable[[], Sequence[PoolWorker]] = lambda: ()) -> None:
-        self.start, self.workers = start, list[PoolWorker]()
-
-    def run_all(
-        self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
-    ) -> Iterator[RunResult]:
-        """See worker_pool.RunAll. Without lines, results have no trace. Findings are not confirmed yet."""
-        if len(schedules) >= WORTH and not self.workers:
-            self.workers += self.start()
-        return WorkerPool(self.workers, batch_most=BATCH_MOST).run_all(schedules, trace_lines=trace_lines, run=run)
-
-
-ALONE: Final = SimulatedWorkers()
+ALONE: Final = LateWorkers()
 
 
 @contextmanager
-def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -> Iterator[SimulatedWorkers]:
-    """One on each core but this one. A subject that needs a service or cannot be copied has none."""
+def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -> Iterator[LateWorkers]:
+    """One on each core but this one. A subject that needs a service or cannot be copied has none. Results without lines
+    have no trace; findings are not confirmed yet.
+    """
     scratch, locator = runner.scratch, runner.contract.locator
     with ExitStack() as stack:
 
@@ -69,7 +56,7 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
             patience = HANGS_MOST * hang_seconds
             return [start_worker(server, stack, ENTRY, locator, name, seconds=patience, ready=False) for name in names]
 
-        yield SimulatedWorkers(start=start)
+        yield LateWorkers(start=start, worth=WORTH, batch_most=BATCH_MOST)
 
 
 def live(inside: Inside, locator: str, name: str) -> None:

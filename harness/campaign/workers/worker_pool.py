@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Protocol
 
@@ -28,6 +28,10 @@ from sinkproof.subject.contract import ContractError
 BATCHES_MOST: Final = 2  # that a worker has: the next one begins when it has finished one
 BATCH_SECONDS: Final = 0.05  # of work in one message: sending it takes 0.2 ms
 AHEAD_MOST: Final = 1000  # results that wait for an earlier one: the campaign then waits for that one's worker
+
+
+class WorkerGone(ReaderFailed):
+    """A worker process has ended, or hangs."""
 
 
 class RunAll(Protocol):
@@ -90,7 +94,7 @@ class PoolWorker:
         except NoReply as silence:
             words = self.child.output.tail().strip() or "none"
             said = f"{silence.silence.value} while {self.status}; its last words: {words}"
-            raise ReaderFailed("is out of reach: a worker process is gone", evidence=said) from silence
+            raise WorkerGone("is out of reach: a worker process is gone", evidence=said) from silence
 
     def close(self) -> None:
         self.child.close()
@@ -98,26 +102,32 @@ class PoolWorker:
 
 
 class WorkerPool:
-    """The workers beside this process, which runs what no worker was given. `batch_most`: schedules in a message."""
+    """The workers beside this process, which runs what no worker was given. `batch_most`: schedules in a message.
+    `lost`: takes how a worker has ended, and its schedules are run again here; None: its end is raised.
+    """
 
-    def __init__(self, workers: Sequence[PoolWorker], *, batch_most: int = 1) -> None:
-        self.workers, self.batch_most = workers, batch_most
+    def __init__(
+        self, workers: Sequence[PoolWorker], *, batch_most: int = 1, lost: MutableSequence[str] | None = None
+    ) -> None:
+        self.workers, self.batch_most, self.lost = list(workers), batch_most, lost
         self.seconds, self.runs = 0.0, 0  # of this process's own runs
+        self.waiting = deque[int]()  # places of schedules that no process was given
+        self.again = deque[int]()  # those that were given to workers which are gone
 
     def run_all(
         self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
     ) -> Iterator[RunResult]:
         """See `RunAll`. All results are to be taken before the next call."""
-        waiting = deque(enumerate(schedules))
+        self.waiting.extend(range(len(schedules)))
         done: dict[int, RunResult] = {}
         place = 0
-        while waiting or done or any(worker.given for worker in self.workers):
-            self._give(waiting, trace_lines=trace_lines)
+        while self.waiting or self.again or done or any(worker.given for worker in self.workers):
+            self._give(schedules, trace_lines=trace_lines)
             is_ahead = len(done) > AHEAD_MOST
-            if waiting and not is_ahead:
-                own, schedule = waiting.popleft()
-                done[own] = self._run(schedule, run)
-            self._take(done, wait=(is_ahead or not waiting) and place not in done)
+            if self.again or (self.waiting and not is_ahead):
+                own = (self.again or self.waiting).popleft()
+                done[own] = self._run(schedules[own], run)
+            self._take(done, wait=(is_ahead or not self.waiting) and not self.again and place not in done)
             while place in done:
                 yield done.pop(place)
                 place += 1
@@ -128,20 +138,63 @@ class WorkerPool:
         self.seconds, self.runs = self.seconds + now() - began, self.runs + 1
         return result
 
-    def _give(self, waiting: deque[tuple[int, Schedule]], *, trace_lines: bool) -> None:
+    def _give(self, schedules: Sequence[Schedule], *, trace_lines: bool) -> None:
         each = self.seconds / self.runs if self.runs else BATCH_SECONDS
         size = min(self.batch_most, max(1, int(BATCH_SECONDS / max(each, 1e-6))))
-        for worker in self.workers:
-            while waiting and len(worker.given) < BATCHES_MOST and worker.is_ready():
-                batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
-                worker.give(batch, trace_lines=trace_lines)
+        for worker in list(self.workers):
+            with self._until_it_is_gone(worker):
+                while len(worker.given) < self._batches_most() and worker.is_ready():
+                    places = [self.waiting.popleft() for _ in range(min(size, len(self.waiting)))]
+                    worker.give([(place, schedules[place]) for place in places], trace_lines=trace_lines)
+
+    def _batches_most(self) -> int:
+        """That one worker has. Near the end no other process is to be idle while one has two."""
+        return BATCHES_MOST if len(self.waiting) > len(self.workers) else min(1, len(self.waiting))
 
     def _take(self, done: dict[int, RunResult], *, wait: bool) -> None:
         """`wait`: for the batch that is next in order, from any worker."""
         for worker in sorted(self.workers, key=lambda worker: worker.given[0] if worker.given else []):
-            while taken := worker.take(wait=wait and bool(worker.given)):
-                done.update(taken)
-                wait = False
+            with self._until_it_is_gone(worker):
+                while taken := worker.take(wait=wait and bool(worker.given)):
+                    done.update(taken)
+                    wait = False
+
+    @contextmanager
+    def _until_it_is_gone(self, worker: PoolWorker) -> Iterator[None]:
+        try:
+            yield
+        except WorkerGone as gone:
+            if self.lost is None:
+                raise
+            self.lost.append(f"a worker process was lost, and what it was given was run again: {gone.evidence}")
+            self.workers.remove(worker)
+            self.again += [place for batch in worker.given for place in batch]
+
+
+class LateWorkers:
+    """The workers of one campaign. `start` makes them with the first `worth` schedules that are to be run at once."""
+
+    def __init__(
+        self,
+        *,
+        start: Callable[[], Sequence[PoolWorker]] = lambda: (),
+        worth: int = 0,
+        batch_most: int = 1,
+        lost: MutableSequence[str] | None = None,
+    ) -> None:
+        self.start: Callable[[], Sequence[PoolWorker]] | None = start  # None: they have been started
+        self.worth, self.batch_most, self.lost = worth, batch_most, lost
+        self.workers: list[PoolWorker] = []
+
+    def run_all(
+        self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
+    ) -> Iterator[RunResult]:
+        """See `RunAll`."""
+        if self.start is not None and len(schedules) >= self.worth:
+            self.workers, self.start = [*self.start()], None
+        pool = WorkerPool(self.workers, batch_most=self.batch_most, lost=self.lost)
+        yield from pool.run_all(schedules, trace_lines=trace_lines, run=run)
+        self.workers = pool.workers
 
 
 def start_worker(

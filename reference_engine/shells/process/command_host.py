@@ -3,8 +3,8 @@
 The command is started once per attempt, in a session of its own. It reads one request a line from stdin and
 writes one reply a line to stdout, and nothing else; what it writes to stderr is shown when it fails. It is
 killed by SIGKILL between requests and replies, before it has read a request or after it has replied, and, where
-the kernel lets its system calls be watched, before each call that changes a file below its folder or sends to a
-socket. The end of stdin means: exit. Programs with more rights than the command (sudo, setuid) do not get them.
+the kernel lets its system calls be watched, before each call that changes a file or sends to a socket, those of its
+start included. The end of stdin means: exit. Programs with more rights than the command (sudo, setuid) do not get them.
 Its environment holds
 
     SINKPROOF_SCRATCH      the folder it may use; kept over restarts
@@ -78,6 +78,7 @@ class CommandHost(WatchingHost):
     ) -> None:
         super().__init__(server, scratch, record=record, hang_seconds=hang_seconds, limits=limits)
         self.words = tuple(words)
+        self.elsewhere = {}
 
     def spawn(self, actor: str, subtask: int, generation: int) -> CommandSink:
         variables = {
@@ -94,7 +95,7 @@ class CommandHost(WatchingHost):
                 descriptors=[theirs_in, theirs_out],
                 limits=self.limits,
             )
-            watch = self.watch(child)
+            watch = self.watch(child, actor)
         except BaseException:
             os.close(ours_in)
             os.close(ours_out)

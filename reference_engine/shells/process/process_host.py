@@ -80,7 +80,7 @@ class ProcessHost(WatchingHost):
         journal = JournalReader()
         server = self.server if generation % 2 else self.other_server()
         child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
-        watch = self.watch(child, marks=journal.end) if self.watches else None
+        watch = self.watch(child, actor, marks=journal.end) if self.watches else None
         return self.adopt(RemoteSink(self, actor, child, journal=journal, watch=watch))
 
     def retire(self, sink: Sink) -> None:

@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits
 from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
-from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptHost, ProcessAttempt
+from sinkproof.reference_engine.shells.process.attempt_host import (
+    HANG_SECONDS,
+    LIMITS,
+    Armed,
+    AttemptHost,
+    ProcessAttempt,
+)
 
 ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),
@@ -24,6 +31,14 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     "unanswered": Act.LOSE_REPLY,
     "short-write": Act.CUT,
 }
+
+
+def act_of(armed: Armed | None) -> tuple[str, int, Act] | None:
+    """What a watch does: after so many more times at the point. None: it does nothing there, or has done it."""
+    if armed is None or armed[1] <= 0 or not is_system_call(armed[0]):
+        return None
+    point, left, kind = armed
+    return (point, left, ACTS[kind]) if kind in ACTS else None
 
 
 class WatchingHost(AttemptHost):
@@ -42,14 +57,16 @@ class WatchingHost(AttemptHost):
         self.scratch, self.record = scratch, record
         self.unwatched = ""  # why system calls of its attempts were not watched
         self.unseen: dict[str, None] = {}  # why the watch may have missed changes
-        self.elsewhere: dict[str, None] = {}  # files that attempts changed outside of their folder
+        self.elsewhere: dict[str, bool] | None = None  # paths that attempts changed outside of it: was a file there?
+        self.peers: dict[str, None] = {}  # addresses to which they connected
         self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point): by attempts in Python
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
 
-    def watch(self, child: ChildProcess, *, marks: Callable[[], int] = int) -> SystemCallWatch | None:
-        """None, and why, where the kernel does not offer it."""
+    def watch(self, child: ChildProcess, actor: str, *, marks: Callable[[], int] = int) -> SystemCallWatch | None:
+        """From its first call on a fault strikes. None, and why, where the kernel does not offer it."""
+        armed = act_of(self.overseer.armed(actor))
         try:
-            return watch_of(child, self.scratch, marks=marks, record=self.record)
+            return watch_of(child, self.scratch, marks=marks, record=self.record, armed=armed, elsewhere=self.elsewhere)
         except NotWatched as why:
             self.unwatched = str(why)
             return None
@@ -87,16 +104,14 @@ class WatchedAttempt(ProcessAttempt):
     def note_what_was_missed(self) -> None:
         if self.watch is not None:
             self.host.unseen |= self.watch.unseen
-            self.host.elsewhere |= self.watch.elsewhere
+            self.host.peers |= self.watch.names.peers
 
     def arm_watch(self) -> None:
         """The next fault of the schedule, if it strikes at an outward call of this attempt."""
         self.armed = self.host.overseer.armed(self.actor)
-        if self.watch is None or self.armed is None:
-            return
-        point, left, kind = self.armed
-        if kind in ACTS and left > 0:
-            self.watch.arm(point, left, ACTS[kind])
+        armed = act_of(self.armed)
+        if self.watch is not None and armed is not None:
+            self.watch.arm(*armed)
 
     def take_strike(self) -> Act | None:
         return self.watch.take_strike() if self.watch is not None else None

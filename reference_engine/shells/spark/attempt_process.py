@@ -91,7 +91,7 @@ class SparkAttempt(RealShell):
         self.timers: list[tuple[float, int, Any]] = []
         self.posted, self.cancelled, self.emit_due = 0, False, False
         self.offsets: dict[int, Mapping[int, int]] = {}  # checkpoint id -> offset of each split, for progress reports
-        self.coordinator = control_connection(run.coordinator, run.secret, destination=0)
+        self.coordinator = control_connection(run.coordinator, run.secret, destination=0, silence=run.silence_seconds)
         self.outputs = {actor: self._channel_to(actor, run.secret) for actor in order.downstream}
         self.inputs: dict[int, InChannel] = {}
         self.watched: dict[int, int] = {}  # descriptor -> events that it is polled for

@@ -24,8 +24,8 @@ CHUNK: Final = 1 << 18
 BACKLOG: Final = 128
 MESSAGE_BYTES_MOST: Final = 1 << 30  # the largest ones carry the restored state of a subtask
 CONNECT_SECONDS: Final = 20.0  # until the other end has answered; the successor of a dead coordinator takes 0.05
+PROBES: Final = 5  # of a connection without messages, until it is given up
 SILENCE_SECONDS: Final = 10  # from which a host that answers nothing counts as cut off; Flink takes 50
-PROBE_SECONDS: Final = 2
 Address = str | tuple[str, int]  # an abstract UNIX name, or host and port
 Message = tuple[Any, ...]  # (kind, ...)
 
@@ -75,7 +75,9 @@ def _connected(address: tuple[str, int]) -> socket.socket:
     return without_delay(socket.create_connection(address, timeout=CONNECT_SECONDS))
 
 
-def control_connection(address: Address, secret: bytes, *, destination: int) -> ControlConnection:
+def control_connection(
+    address: Address, secret: bytes, *, destination: int, silence: int = SILENCE_SECONDS
+) -> ControlConnection:
     """Returns when both ends have proved that they belong to one job. Raises OSError."""
     handshake, connected = connect(address, secret, destination=destination)
     deadline = Deadline(CONNECT_SECONDS)
@@ -90,17 +92,17 @@ def control_connection(address: Address, secret: bytes, *, destination: int) -> 
     except OSError:
         connected.close()
         raise
-    return ControlConnection(connected, seals=handshake.seals)
+    return ControlConnection(connected, seals=handshake.seals, silence=silence)
 
 
-def notice_silence(connected: socket.socket) -> None:
+def notice_silence(connected: socket.socket, seconds: int) -> None:
     """The kernel ends a connection to a host that answers nothing. Not for channels: there a receiver may be slow."""
     if connected.family == socket.AF_UNIX:
         return
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_SECONDS)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_SECONDS)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * SILENCE_SECONDS)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, seconds // PROBES))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, seconds // PROBES))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * seconds)
 
 
 class ControlConnection:
@@ -110,17 +112,17 @@ class ControlConnection:
 
     __slots__ = ("_buffer", "_length", "_seals", "actor", "generation", "refusal", "socket")
 
-    def __init__(self, connected: socket.socket, *, seals: Seals | None = None) -> None:
+    def __init__(self, connected: socket.socket, *, seals: Seals | None = None, silence: int = SILENCE_SECONDS) -> None:
         connected.setblocking(True)
-        notice_silence(connected)
+        notice_silence(connected, silence)
         self.socket, self._buffer, self._seals = connected, bytearray(), seals
         self._length: int | None = None  # of the message that is arriving, once it is known, and proved
         self.actor, self.generation = 0, 0  # of the other end, once it has sent them
         self.refusal = ""  # why the stream was ended by this end
 
     @classmethod
-    def admitted(cls, admitted: Admitted) -> ControlConnection:
-        return cls(admitted.socket, seals=admitted.seals)
+    def admitted(cls, admitted: Admitted, *, silence: int) -> ControlConnection:
+        return cls(admitted.socket, seals=admitted.seals, silence=silence)
 
     def fileno(self) -> int:
         return self.socket.fileno()

@@ -52,7 +52,7 @@ class CoordinatorProcess(RealShell):
 
     def __init__(self, run: SparkRun, listening: socket.socket) -> None:
         self.deployment = run.deployment()
-        self.checkpoint_id_stopped = run.checkpoint_id_stopped
+        self.checkpoint_id_stopped, self.silence = run.checkpoint_id_stopped, run.silence_seconds
         self.job, self.names = self.deployment.job, self.deployment.job.widest.names
         self.folder = folder = RunFolder(run.folder)
         self.events = folder.events()
@@ -64,7 +64,7 @@ class CoordinatorProcess(RealShell):
         self.watcher, self.actions = EarlyRowsWatcher(), ACTIONS
         self.restart = self.job.restart()
         self.coordinator: Coordinator | None = None
-        self.generation, self.checkpoint_id_last = 0, 0
+        self.generation, self.checkpoint_id_last, self.stopping = 0, 0, 0
         self.finished, self.points_off, self.failure, self.over = False, False, "", False
         self.queue: list[tuple[Any, ...]] = []
         self.sequence = 0
@@ -96,6 +96,9 @@ class CoordinatorProcess(RealShell):
                 self.deployment.on_complete(offsets)
             if self.deployment.zombies_resume_late:
                 self._resume_zombies()
+            if self.stopping != self.generation and self.folder.stop_wish.exists():
+                self.stopping = self.generation  # while this process waited for its store, none could tell it
+                self.post(0.0, (0, self.generation), ("stop_with_checkpoint", None, None))
         elif what == "generation":
             self.events.record("generation", generation=self.generation, plan=[one.name for one in self.plan.subtasks])
 
@@ -155,7 +158,7 @@ class CoordinatorProcess(RealShell):
         admitted = self.entrance.ready(descriptor)
         if admitted is None:
             return
-        connection = ControlConnection.admitted(admitted)
+        connection = ControlConnection.admitted(admitted, silence=self.silence)
         self.connections[connection.fileno()] = connection
         self.poll.register(connection, select.EPOLLIN)
 
@@ -240,6 +243,7 @@ class CoordinatorProcess(RealShell):
 
     def _stop_if_wished(self) -> None:
         if self.folder.stop_wish.exists():
+            self.stopping = self.generation
             self._deliver(self.generation, ("stop_with_checkpoint", None, None))
 
     def _note_opened(self, actor: int) -> None:

@@ -16,7 +16,7 @@ from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckp
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
 from sinkproof.reference_engine.checkpointing.open_storage import storage_at
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.spark.control_messages import Address
+from sinkproof.reference_engine.shells.spark.control_messages import SILENCE_SECONDS, Address
 from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK
 from sinkproof.reference_engine.shells.spark.peer_authentication import new_secret
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -54,6 +54,7 @@ class SparkRun:
     checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
     secret: bytes = field(default_factory=new_secret, repr=False)  # its processes share it
     checkpoints: str = ""  # a URL; "": in the folder
+    silence_seconds: int = SILENCE_SECONDS  # between hosts, from which each end gives up the other one
 
     def storage(self, *, retained: int = 1, generation: int = 0) -> FolderCheckpointStorage | ObjectCheckpointStorage:
         """Of a process that will not fork any more: an object store's threads would be missing in the child."""

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,8 +45,9 @@ class SparkDriver:
         )  # before Spark: one thread, no JVM
         from sinkproof.reference_engine.shells.spark.spark_session import start_session
 
-        os.environ[WORKERS_LOG] = str(folder / WORKERS_FILE)
+        os.environ[WORKERS_LOG] = log = str(folder / WORKERS_FILE)
         settings = {"spark.python.daemon.module": DAEMON, "spark.task.maxFailures": str(RETRIES)}
+        settings[f"spark.executorEnv.{WORKERS_LOG}"] = log
         self.session = start_session(master=master, folder=folder, settings=settings)
         self.run: SparkRun | None = None
         self.is_local = master.startswith("local[")
@@ -54,7 +56,8 @@ class SparkDriver:
         threading.Thread(target=self._die_with_jvm, daemon=True).start()
 
     def serve(self) -> None:
-        self._answer("ready", slots_of(self.session, is_local=self.is_local), self._jvm_pid())
+        lacks = () if on_one_host(self.master) else lacking(dict(self.session.sparkContext.getConf().getAll()))
+        self._answer("ready", slots_of(self.session, is_local=self.is_local), self._jvm_pid(), lacks)
         while (messages := self.commands.receive()) is not None:
             for message in messages:
                 getattr(self, "do_" + message[0])(*message[1:])
@@ -120,6 +123,13 @@ class SparkDriver:
         self.closing = True
         self.coordinator_parent_commands.close()
         stop_session(self.session)
+
+
+def lacking(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """What a master of several hosts does not do to keep strangers out."""
+    is_set = {name for name, value in settings.items() if value == "true"}
+    wanted = [("spark.authenticate",), ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")]
+    return tuple(names[0] for names in wanted if is_set.isdisjoint(names))
 
 
 def slots_of(session: SparkSession, *, is_local: bool) -> int:

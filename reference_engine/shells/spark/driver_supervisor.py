@@ -36,6 +36,7 @@ EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two 
 SLOTS_SECONDS: Final = 0.2  # between two looks at how many there are
 START_SECONDS: Final = 90.0  # of the session; a cold machine needs twenty
 STOP_SECONDS: Final = 10.0
+DANGERS: Final = "what reaches its ports may run code as its users do, or read what it sends"
 TICK_SECONDS: Final = 0.005  # how soon an event is noticed
 LAST_EVENTS: Final = 8  # in a message about a run that stands still
 
@@ -71,7 +72,8 @@ class Cluster:
         self.surveyed: set[Path] = set()  # folders that every host shares
         self.process: subprocess.Popen[bytes] | None = None
         self.commands: ControlConnection | None = None
-        self.slots, self.jvm = 0, 0
+        self.slots, self.jvm, self.slots_of_all = 0, 0, 0
+        self.lacks = ""  # what the master lacks to keep strangers out
         self.statuses: dict[int, int] = {}  # of descendants that became ours, by pid
         self.answers: deque[Message] = deque()
         self.drivers = 0
@@ -85,9 +87,11 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
-    def be_on(self, master: str, *, inside: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Before `start`. `inside`: the command that runs the driver on another host, with this environment added."""
-        self.master, self.inside, self.environment = master, inside, environment
+    def be_on(self, master: str, *, inside: Sequence[str], environment: Mapping[str, str], slots: int = 0) -> None:
+        """Before `start`. `inside`: the command that runs the driver on another host, with this environment added.
+        `slots`: of all executors; runs begin when they are all there, so that each host has a part of the tasks.
+        """
+        self.master, self.inside, self.environment, self.slots_of_all = master, inside, environment, slots
 
     # -- the driver --------------------------------------------------------------------------------
 
@@ -113,7 +117,10 @@ class Cluster:
             why = answer[1]
             self.close()
             raise SparkFailed(why)
-        _, self.slots, self.jvm = answer
+        _, self.slots, self.jvm, lacks = answer
+        if lacks and not self.lacks:
+            self.lacks = f"{self.master} does not set {' and '.join(lacks)}: {DANGERS}"
+            self.say(self.lacks)
 
     @property
     def log(self) -> str:
@@ -203,14 +210,15 @@ class Cluster:
 
     def _wait_for_slots(self, tasks: int) -> None:
         waiting, said = Deadline(0.0 if self.master.startswith("local[") else self.executors_seconds), -1
-        while self.slots < tasks and self.commands is not None:
+        wanted = max(tasks, self.slots_of_all)
+        while self.slots < wanted and self.commands is not None:
             self.commands.send("slots")
             self.slots = self._answer("slots", deadline=Deadline(START_SECONDS))[1]
-            if self.slots >= tasks or waiting.over:
+            if self.slots >= wanted or waiting.over:
                 break
             if self.slots != said:
                 said = self.slots
-                self.say(f"waiting for executors: {said} of {tasks} slots, for {waiting.left:.0f} s at most")
+                self.say(f"waiting for executors: {said} of {wanted} slots, for {waiting.left:.0f} s at most")
             select.select([self.commands], [], [], SLOTS_SECONDS)
         if self.slots < tasks:
             raise TooFewSlots(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.faults_of_hosts import CUTS, KILL_HOST
 from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.chaos.shared.point_counts import PointCounts
@@ -50,7 +52,8 @@ class Points:
     def _inject(self) -> None:
         fault = self._armed.take()
         line = line_on_stack(self.files)
-        self.events.record("struck", fault=str(fault), actor=self.actor, parent=os.getppid(), line=line)
+        about = {"parent": os.getppid(), "line": line, "generation": self.generation}
+        self.events.record("struck", fault=str(fault), actor=self.actor, **about)
         KINDS[fault.kind].inject(self)
 
     # -- what a fault may do (chaos/faults/fault_target.py) ------------------------------------------
@@ -83,6 +86,21 @@ class Points:
     def pause_actor(self) -> None:
         """Not by a signal: its supervisor would replace it. The thread that runs the sink waits."""
         threading.Event().wait(PAUSE_SECONDS)
+
+    def strike_host(self, how: str) -> None:
+        """The fault strikes before this returns: what lies outside the host carries it out. The attempt on a host that
+        was cut off goes on as a zombie, when its successor runs on another host.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+            folder = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)  # a path of any length: an address holds 107
+            asking.connect(f"/proc/self/fd/{folder}/{self.folder.hosts.name}")
+            os.close(folder)
+            asking.send(how.encode())
+            asking.recv(1)
+        if how == KILL_HOST:
+            _never()
+        if how in CUTS:
+            self.stop_actor()
 
     def lose_message(self) -> None:
         self.message_fault = "lost"

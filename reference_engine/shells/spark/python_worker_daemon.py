@@ -50,5 +50,6 @@ class Signals:
 
 if __name__ == "__main__":
     path = os.environ.get(WORKERS_LOG)
-    vars(pyspark.daemon)["signal"] = Signals(EventLog(Path(path)) if path is not None else None)
+    is_shared = path is not None and Path(path).parent.is_dir()  # on other hosts than the driver's it may be missing
+    vars(pyspark.daemon)["signal"] = Signals(EventLog(Path(path)) if path is not None and is_shared else None)
     pyspark.daemon.manager()

@@ -41,6 +41,11 @@ class RunFolder:
         return self.path / "driver.pid"
 
     @property
+    def hosts(self) -> Path:
+        """A socket in the folder, where faults of hosts are requested; it exists while they can be injected."""
+        return self.path / "hosts"
+
+    @property
     def stop_wish(self) -> Path:
         """Exists once the user has requested that the job ends with a checkpoint."""
         return self.path / "stop"

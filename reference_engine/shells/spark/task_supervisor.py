@@ -17,8 +17,6 @@ from functools import cache
 from typing import Final
 
 from sinkproof.chaos.schedule import example, parse
-from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
 from sinkproof.reference_engine.dataflow.columns import MANY_KEYS, decode, encode, route
 from sinkproof.reference_engine.dataflow.operators import KeyedCount
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder, live
@@ -33,6 +31,7 @@ from sinkproof.reference_engine.shells.spark.deployment import Identity, SparkRu
 from sinkproof.reference_engine.shells.spark.forked_attempts import ForkedProcess, fork
 from sinkproof.reference_engine.shells.spark.host_addresses import LOOPBACK, own_address
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reference_engine.shells.spark.zombie_effects import record_change
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 POLL_SECONDS: Final = 0.02  # between two checks for a stopped attempt; in production that is a heartbeat
@@ -40,7 +39,6 @@ ZOMBIE_SECONDS: Final = 2.0  # from its resumption until a zombie is killed that
 CLOSING_SECONDS: Final = 2.0
 AGAIN_SECONDS: Final = 0.1
 CANCELLING_SECONDS: Final = 0.2  # an attempt that was cancelled closes its sink, or is killed
-ROWS_REPORTED_MOST: Final = 100
 
 
 def supervise(index: int, run: SparkRun) -> list[str]:
@@ -97,7 +95,7 @@ class Supervisor:
         run = self.run_data
         while True:
             try:
-                return control_connection(run.coordinator, run.secret, destination=0)
+                return control_connection(run.coordinator, run.secret, destination=0, silence=run.silence_seconds)
             except (ConnectionRefusedError, ConnectionAbortedError):
                 return None
             except OSError:
@@ -178,16 +176,10 @@ class Supervisor:
         return None if rows is None else Counter(rows)
 
     def _compare(self, before: Counter[Identity] | None, after: Counter[Identity] | None) -> None:
-        """Other attempts may have added rows of complete checkpoints meanwhile, each once: those are allowed."""
         if before is None or after is None:
             return
-        complete = covered(FolderCheckpointStorage(RunFolder(self.run_data.folder).checkpoints).latest())
-        added = [row for row in after - before if after[row] > 1 or row[1] >= complete.get(row[0], 0)]
-        removed = [] if self.deployment.rows_vanish else [*(before - after)]
-        if added or removed:
-            self.events.record(
-                "zombie", actor=self.name, added=added[:ROWS_REPORTED_MOST], removed=removed[:ROWS_REPORTED_MOST]
-            )
+        folder, vanish = RunFolder(self.run_data.folder), self.deployment.rows_vanish
+        record_change(folder, self.name, before=before, after=after, rows_vanish=vanish)
 
     def finish(self) -> None:
         """The attempt has received the order to close."""

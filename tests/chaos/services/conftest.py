@@ -26,7 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if set(BROKERS) & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.timeout(400))
 
 
 @pytest.fixture

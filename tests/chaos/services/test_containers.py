@@ -51,7 +51,6 @@ def containers() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_faults_of_services_work_in_containers_as_in_processes(some_engine: None, homes: Path) -> None:
     """One test, so that pytest's workers do not each start an engine and build the images."""
     check_that_a_killed_node_restarts_with_its_data()
@@ -123,6 +122,7 @@ def test_a_kind_without_containers_runs_as_a_process(monkeypatch: pytest.MonkeyP
     assert ("", "container") == (TOXIPROXY.where_to_look(), CASSANDRA.where_to_look())
 
 
+@pytest.mark.slow
 def test_an_engine_that_does_not_reply_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The error comes before any service is started; other commands need no engine."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")

@@ -99,6 +99,7 @@ def test_bad_arguments_are_refused_without_a_traceback(
     assert "Traceback" not in run.stderr
 
 
+@pytest.mark.slow
 def test_the_doctor_names_missing_programs_and_the_command_that_installs_them(command: Command, tmp_path: Path) -> None:
     nothing = tmp_path / "nothing"
     nothing.mkdir()

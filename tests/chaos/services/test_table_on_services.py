@@ -14,7 +14,6 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.row("S26")
 def test_a_real_broker_and_a_real_node_have_the_expected_measurements(sinkproof_command: Command) -> None:
     names = ["kafka/two-phase", "cassandra/write-ahead-counter"]

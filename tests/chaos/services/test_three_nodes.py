@@ -19,7 +19,6 @@ POINTS = {  # of each pair: rows are in flight, or their outcome is being decide
 
 @pytest.mark.slow
 @pytest.mark.longer
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("pair", POINTS)
 def test_a_quorum_goes_on_without_the_third_node(pair: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     with runs_on_own_service(pair, tmp_path_factory, nodes=3) as play:

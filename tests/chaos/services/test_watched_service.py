@@ -40,7 +40,7 @@ def test_a_watched_node_is_killed_before_a_call_of_its_folder_and_what_it_sends_
 ) -> None:
     listener = handle.spawn_watched("node-1", [sys.executable, "-c", WRITES_AND_SENDS, str(tmp_path)])
     kill = partial(handle.signal, "node-1", SIGKILL)
-    watch = SystemCallWatch(listener, str(tmp_path), kill=kill, names=DataFolderNames(str(tmp_path)), armed=armed)
+    watch = SystemCallWatch(listener, DataFolderNames(str(tmp_path)), kill=kill, armed=armed)
     assert handle.await_end("node-1", Deadline(SOON))
     assert ["syscall(openat log)", "syscall(write log)", "syscall(write log)"] == watch.take_points()
     assert (armed and Act.KILL) == watch.take_strike()
@@ -55,7 +55,7 @@ def test_a_watched_node_is_killed_before_a_call_of_its_folder_and_what_it_sends_
 @needs_watch
 def test_a_watched_node_that_cannot_be_run_says_so(handle: ServiceHandle, tmp_path: Path) -> None:
     listener = handle.spawn_watched("node-1", ["/nothing/here"])
-    watch = SystemCallWatch(listener, str(tmp_path), kill=lambda: None, names=DataFolderNames(str(tmp_path)))
+    watch = SystemCallWatch(listener, DataFolderNames(str(tmp_path)), kill=lambda: None)
     assert handle.await_end("node-1", Deadline(SOON))
     watch.close()
     assert "cannot run /nothing/here: " in handle.last_output("node-1")

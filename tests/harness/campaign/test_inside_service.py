@@ -140,6 +140,7 @@ def test_a_service_that_does_not_start_again_convicts_no_sink() -> None:
             runner.run(parse(LAST.replace("commit.log", "data.log")))
 
 
+@pytest.mark.slow
 def test_without_a_service_of_its_own_nothing_is_killed_inside() -> None:
     contract = load("files/two-phase")
     with (
@@ -218,19 +219,33 @@ def test_a_recording_with_a_death_of_the_job_shows_recoveries_only() -> None:
     assert [("snapshot", "b", 1), ("open", "c", 1)] == list(coverage.calls)
 
 
+def restarted(fault: Fault, calls: str) -> RunResult:
+    """It has met this kill, and made these calls when it was started again."""
+    return replace(RESULT, schedule=Schedule((fault,)), struck=(fault,), inside=(window(RESTART, 1, *calls),))
+
+
 def test_restarts_after_a_kill_within_a_commit_come_first_and_different_calls_before_repeated_ones() -> None:
     coverage = InsideCoverage()
     results = [
-        replace(RESULT, schedule=Schedule((fault,)), struck=(fault,), inside=(window(RESTART, 1, *calls),))
-        for fault, calls in (
-            (Fault("service-snapshot[1]", "a", 1, "kill"), "x"),
-            (Fault("service-notify_complete[1]", "a", 1, "kill"), "xyyyz"),
-        )
+        restarted(Fault("service-snapshot[1]", "a", 1, "kill"), "x"),
+        restarted(Fault("service-notify_complete[1]", "a", 1, "kill"), "xyyyz"),
     ]
     coverage.add_restarts(results)
     kills = [schedule.faults for schedule in (*coverage.first_restart_kills(), *coverage.further_restart_kills())]
     assert {"service-notify_complete[1]"} == {first.actor for first, _ in kills}
     assert [("x", 1), ("y", 1), ("z", 1), ("y", 3), ("y", 2)] == [(last.point, last.occurrence) for _, last in kills]
+
+
+def test_a_call_that_a_restart_does_not_make_again_is_struck_in_another_restart_that_made_it() -> None:
+    coverage = InsideCoverage()
+    first_kills = [Fault(f"service-{step}[1]", "a", 1, "kill") for step in ("notify_complete", "snapshot", "open")]
+    coverage.add_restarts([restarted(fault, calls) for fault, calls in zip(first_kills, ("xy", "y", "x"), strict=True)])
+    on_first, on_other = coverage.restart[RESTART, "x", 1]
+    assert [on_first, coverage.restart[RESTART, "y", 1][0]] == coverage.first_restart_kills()
+    coverage.struck.add(coverage.restart[RESTART, "y", 1][0])
+    assert [[on_other]] == list(coverage.other_ways())
+    coverage.struck.add(on_other)
+    assert ([], []) == (list(coverage.other_ways()), coverage.calls_left())
 
 
 def test_the_certificate_says_what_was_struck_inside() -> None:

@@ -14,6 +14,7 @@ from sinkproof.subject.contract import ContractError
 BACKUP: Final = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:OneBackupContract"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "subject", "why"),
     [

@@ -91,6 +91,7 @@ def lines_beyond(document: Document, log: Sequence[Happening]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plan", "asked_most"), [(SHORT, 20), (SHORT, 320), (LINES_AND_PAIRS, 420)])
 def test_no_number_of_a_simulated_campaign_is_more_than_what_the_log_adds_up_to(
     plan: Plan, asked_most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,6 +108,7 @@ def test_no_number_of_a_simulated_campaign_is_more_than_what_the_log_adds_up_to(
     assert len([each for each in log if each["what"] == "crash"]) > 5 or plan is LINES_AND_PAIRS
 
 
+@pytest.mark.slow
 def test_no_number_of_a_campaign_in_processes_is_more_than_what_the_log_adds_up_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def test_no_number_of_a_campaign_in_processes_is_more_than_what_the_log_adds_up_
     assert (2, 2, 24) == tuple(shell["bounds"][key] for key in ("sources", "sinks", "rows"))
 
 
+@pytest.mark.slow
 def test_a_campaign_that_ends_sooner_has_all_caveats_of_a_longer_one_and_more() -> None:
     subject = f"{SINKS}:CarefulContract"
     asked = (20, 60, 120, WHOLE)

@@ -147,6 +147,68 @@ def test_a_campaign_kills_before_each_outward_call_and_lists_those_of_the_recove
     assert sentence.startswith("killed before each of 18 outward calls, and 0 of their recoveries'")
 
 
+def test_servers_that_it_connects_to_are_named_beside_upheld() -> None:
+    contract = load(locator("true", "true", "NO_LOSS"))
+    outward = OutwardCalls(calls=3, killed=3, peers=["10.0.0.5:5432"])
+    shell = ShellResult(shell="process", schedules_run=9, schedules_in_bound=9, kills=3, seconds=1.0, outward=outward)
+    subject = SubjectProgress(contract, shells=[shell])
+    assert ("upheld", "") == (judge_subject(subject).verdict, not_examined(subject))
+    assert "what 10.0.0.5:5432 did inside with what it was sent was not examined" in judge_subject(subject).why
+
+
+AT_ITS_START = r"""
+use strict; use warnings; $| = 1;
+open my $started, ">", "$ENV{SINKPROOF_SCRATCH}/started-$ENV{SINKPROOF_SUBTASK}-$ENV{SINKPROOF_GENERATION}" or die;
+close $started;
+while (<STDIN>) { print /"call": "snapshot"/ ? qq({"ok": true, "state": ""}\n) : qq({"ok": true}\n); }
+"""
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_call_at_the_very_start_of_a_command_is_struck_before_its_first_request(tmp_path: Path) -> None:
+    program = tmp_path / "starts.pl"
+    program.write_text(AT_ITS_START)
+    with runner_of(f"perl {program}") as runner:
+        kills_at_start = [f"sink[{number}].syscall(openat started-*-*)#1=kill" for number in (0, 1)]
+        results = [runner.run(parse(schedule)) for schedule in kills_at_start for _ in range(3)]
+    assert [(True, 1)] * 6 == [(result.fired, result.kills) for result in results]
+
+
+MARKS_ELSEWHERE = """
+use strict; use warnings; $| = 1;
+while (<STDIN>) {
+  if (/"notify_complete"/) { open my $file, ">", "$ENV{ELSEWHERE}/mark-$ENV{SINKPROOF_SUBTASK}" or die; close $file; }
+  print /"call": "snapshot"/ ? qq({"ok": true, "state": ""}\n) : qq({"ok": true}\n);
+}
+"""
+
+
+@needs_watch
+@pytest.mark.slow
+def test_what_a_command_changes_elsewhere_is_struck_and_what_stays_there_leaves_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, elsewhere = tmp_path / "marks.pl", tmp_path / "else"
+    program.write_text(MARKS_ELSEWHERE)
+    for folder in (elsewhere, tmp_path / "temporary"):
+        folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setenv("ELSEWHERE", str(elsewhere))
+    with runner_of(f"perl {program}") as runner:
+        first = runner.run(Schedule())
+        (kill, *_) = kills(first)
+        again = runner.run(Schedule((kill,)))
+    assert kill.point.endswith("else/mark-*)")
+    assert (True, 1) == (again.fired, again.kills)
+    coverage = OutwardCoverage()
+    for result in (first, again):
+        coverage.add(result)
+    document = coverage.document()
+    assert document is not None
+    assert {f"{elsewhere}/mark-0", f"{elsewhere}/mark-1"} == set(document.kept_elsewhere)
+
+
 POINTS = ("syscall(openat temp)", "syscall(rename out)")
 NAMES = ("coordinator", "sink[0]")
 
@@ -204,6 +266,7 @@ def test_a_run_that_does_not_meet_the_call_leaves_it_open_and_one_that_does_clos
         (OutwardCalls(unwatched="the container forbids seccomp(2)"), "because the container forbids seccomp(2)"),
         (OutwardCalls(calls=3, killed=3, unseen=["it maps log into its memory"]), "it maps log into its memory"),
         (OutwardCalls(calls=3, killed=2, left=["x#1=kill"], left_total=1), "1 faults at outward calls did not strike"),
+        (OutwardCalls(calls=3, killed=3, kept_elsewhere=["/var/mark"]), "as it leaves them"),
         (OutwardCalls(calls=3, killed=3), ""),
     ],
 )

@@ -16,10 +16,11 @@ from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.native_calls import power_losses, power_losses_in_idle_gaps
-from sinkproof.reports.document import PowerLosses, ShellResult
+from sinkproof.generators.native_calls import power_losses, power_losses_at_steps
+from sinkproof.reports.document import OutwardCalls, PowerLosses, ShellResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
+from sinkproof.workload.jobs import SPARSE_JOB
 
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
 POWER = tuple(stage for stage in PROCESS_PLAN if stage.name.startswith("power losses, by"))
@@ -78,15 +79,25 @@ def test_a_removal_that_is_not_forced_brings_a_journal_back_and_no_state_has_its
 
 @needs_watch
 @pytest.mark.slow
-def test_losses_in_idle_gaps_strike_after_each_decision() -> None:
-    with runner_of("Forced") as runner:
-        schedules = power_losses_in_idle_gaps(runner.run(Schedule(job="sparse")))
-    faults = [schedule.faults[0] for schedule in schedules]
-    assert {(1, 2, 3), ("checkpoint.persist.after",)} == {
-        tuple(sorted({fault.occurrence for fault in faults})),
-        tuple({fault.point for fault in faults}),
-    }
-    assert {*POWER_LOSSES} == {fault.kind for fault in faults}
+@pytest.mark.parametrize(
+    ("mode", "taken", "found"),
+    [("RemovalUnforcedBeforeNothing", 1, {"O8"}), ("RemovalForcedBeforeNothing", 0, set())],
+)
+def test_a_journals_removal_is_forced_by_extra_only_as_a_checkpoint_without_rows_shows(
+    mode: str, taken: int, found: set[str]
+) -> None:
+    runs = struck(mode, "job=sparse checkpoint.persist.after#3", kinds=("lose-names",))
+    assert ([taken], found) == ([result.power_took for result in runs.values()], broken(runs))
+
+
+@needs_watch
+@pytest.mark.slow
+def test_losses_are_tried_where_a_checkpoint_has_no_rows() -> None:
+    with runner_of("RemovalUnforcedBeforeNothing") as runner:
+        losses = power_losses_at_steps(runner.run(Schedule(job=SPARSE_JOB)))
+    for occurrence in (1, 2, 3):
+        assert parse(f"job=sparse checkpoint.persist.after#{occurrence}=lose-names") in losses
+    assert {"sparse"} == {loss.job for loss in losses}
 
 
 @needs_watch
@@ -129,7 +140,7 @@ def test_only_losses_that_take_something_away_are_tried_and_each_state_once() ->
         *((name, True) for name in ("MaskedOnDisk", "WriteAheadOnDisk")),
         ("JournalRemovalUnforced", False),
         *((name, False) for name in ("NeverForced", "WriteAheadLogForcedLater", "WriteAheadLogNeverForced")),
-        ("BytesUnforced", False),
+        *(("BytesUnforced", False), ("RemovalForcedBeforeNothing", True), ("RemovalUnforcedBeforeNothing", False)),
     ],
 )
 def test_a_whole_stage_says_what_the_documents_say(sink: str, is_right: bool) -> None:
@@ -141,6 +152,19 @@ def test_a_whole_stage_says_what_the_documents_say(sink: str, is_right: bool) ->
     assert document is not None
     assert (document.losses, []) == (document.struck, list(document.mapped))
     assert document.took > 0
+
+
+def test_survival_is_unknown_where_a_command_changes_files_elsewhere() -> None:
+    shell = ShellResult(
+        shell="process",
+        schedules_run=1,
+        schedules_in_bound=1,
+        kills=1,
+        seconds=1.0,
+        power=PowerLosses(losses=3, struck=3, took=1),
+        outward=OutwardCalls(calls=1, killed=1, elsewhere=["/var/log/*"]),
+    )
+    assert power_not_examined(load(f"{SINKS}:Forced"), [shell]).endswith("would survive: /var/log/*")
 
 
 @pytest.mark.parametrize(

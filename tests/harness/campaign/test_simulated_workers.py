@@ -44,7 +44,7 @@ def few(monkeypatch: Any) -> None:
 
 
 def found_by_pairs(locator: str, *, cores: int, most: int) -> CampaignResults:
-    with opened(locator) as runner, workers_beside(runner, cores, hang_seconds=10) as workers:
+    with opened(locator) as runner, workers_beside(runner, cores, hang_seconds=300) as workers:
         results = CampaignResults(contract=runner.contract, shell="simulated")
         campaign = SimulatedCampaign(
             runner, results, should_stop=lambda results: results.coverage.runs >= most, workers=workers
@@ -70,7 +70,7 @@ def schedules_of(runner: ScheduleRunner) -> list[Schedule]:
 
 @pytest.mark.slow
 def test_lines_that_a_worker_passes_are_the_same_as_here() -> None:
-    with opened("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=10) as workers:
+    with opened("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=300) as workers:
         runner.find_own_files()
         schedules, own = 3 * schedules_of(runner), list[Schedule]()
 
@@ -87,7 +87,7 @@ def test_lines_that_a_worker_passes_are_the_same_as_here() -> None:
 
 @pytest.mark.slow
 def test_a_worker_that_dies_makes_no_verdict_and_names_its_schedule() -> None:
-    with opened("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=10) as workers:
+    with opened("memory/masked") as runner, workers_beside(runner, 2, hang_seconds=300) as workers:
         killed = list[int]()
 
         def run(schedule: Schedule) -> RunResult:
@@ -109,7 +109,7 @@ def test_an_error_in_a_worker_is_raised_in_the_campaign() -> None:
         schedules = 20 * schedules_of(runner)  # it is made while the first ones are run
         runner.contract.locator = "memory/never"
         with (
-            workers_beside(runner, 2, hang_seconds=10) as workers,
+            workers_beside(runner, 2, hang_seconds=300) as workers,
             pytest.raises(ContractError, match="unknown subject"),
         ):
             list(workers.run_all(schedules, trace_lines=False, run=runner.run))
@@ -118,7 +118,7 @@ def test_an_error_in_a_worker_is_raised_in_the_campaign() -> None:
 @pytest.mark.parametrize("cores", [1, 2])
 def test_no_worker_starts_on_one_core_or_for_few_schedules(cores: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(simulated_workers, "WORTH", 10 if cores == 1 else 100)
-    with opened("memory/masked") as runner, workers_beside(runner, cores, hang_seconds=10) as workers:
+    with opened("memory/masked") as runner, workers_beside(runner, cores, hang_seconds=300) as workers:
         schedules = schedules_of(runner)
         assert schedules == [
             run_result.schedule for run_result in workers.run_all(schedules, trace_lines=False, run=runner.run)

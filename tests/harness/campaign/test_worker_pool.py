@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign.workers.process_workers import ENTRY, workers_beside
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.workers import process_workers
+from sinkproof.campaign.workers.process_workers import ENTRY, Beside, is_apart, workers_beside
 from sinkproof.campaign.workers.worker_pool import PoolWorker, WorkerPool, start_worker
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
@@ -21,18 +27,24 @@ from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.service_options import DEFAULT_SERVICES
 
 SUBJECT = "files/two-phase"
+OVERLAPPING = Path(__file__).parents[2] / "support/overlapping_runs.py"
 SCHEDULES = [
     parse(f"sink[{subtask}].{point}#1=kill") for subtask in (0, 1) for point in ("write.after", "commit.before")
 ]
 
 
+@contextmanager
+def opened(locator: str) -> Iterator[ProcessRunner]:
+    folder = fresh_folder()
+    with process_runner(load(locator), Scratch(name="first", path=folder, shell="process")) as made:
+        yield made
+    shutil.rmtree(folder)
+
+
 @pytest.fixture
 def runner() -> Iterator[ProcessRunner]:
-    folder = fresh_folder()
-    with process_runner(load(SUBJECT), Scratch(name="first", path=folder, shell="process")) as made:
+    with opened(SUBJECT) as made:
         yield made
-    made.reset()
-    folder.rmdir()
 
 
 @pytest.fixture
@@ -47,7 +59,8 @@ def worker_for(server: ForkServer) -> Iterator[Callable[[str], PoolWorker]]:
     with ExitStack() as stack:
 
         def make(subject: str) -> PoolWorker:
-            return start_worker(server, stack, ENTRY, (subject, "second", 10.0, DEFAULT_SERVICES), seconds=120.0)
+            order = Beside(locator=subject, name="second", hang_seconds=10.0, services=DEFAULT_SERVICES)
+            return start_worker(server, stack, ENTRY, order, seconds=120.0)
 
         yield make
 
@@ -90,7 +103,66 @@ def test_a_worker_that_dies_makes_no_verdict(runner: ProcessRunner, worker_for: 
         list(WorkerPool([worker]).run_all(SCHEDULES, trace_lines=False, run=runner.run))
 
 
-def test_a_subject_without_external_system_has_no_second_worker(runner: ProcessRunner) -> None:
-    """Files are quick: there is nothing to wait for."""
-    with workers_beside(runner, 2) as workers:
-        assert () == workers.workers
+def test_what_was_given_to_a_worker_that_dies_is_run_again_once(
+    runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
+) -> None:
+    worker, own, lost = worker_for(SUBJECT), list[Schedule](), list[str]()
+
+    def run(schedule: Schedule) -> RunResult:
+        worker.child.kill()  # it has been given others
+        own.append(schedule)
+        return runner.run(schedule)
+
+    pool = WorkerPool([worker], lost=lost)
+    run_results = list(pool.run_all(SCHEDULES, trace_lines=False, run=run))
+    assert SCHEDULES == [run_result.schedule for run_result in run_results]
+    assert sorted(map(str, SCHEDULES)) == sorted(map(str, own)), "each one here, and once"
+    assert ["a worker process was lost, and what it was given was run again: ended"] == [
+        said.partition(" while ")[0] for said in lost
+    ]
+    assert [] == pool.workers
+
+
+def found(locator: str, *, cores: int) -> tuple[CampaignResults, int]:
+    """What a part of a campaign has found, and the number of its workers."""
+    with opened(locator) as runner, workers_beside(runner, cores) as workers:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(
+            runner, results, should_stop=lambda results: results.coverage.runs >= 70, run_all=workers.run_all
+        )
+        campaign.carry_out(PROCESS_PLAN)
+    return results, len(workers.workers)
+
+
+@pytest.mark.slow
+@pytest.mark.longer
+def test_a_campaign_finds_the_same_on_one_core_and_on_two() -> None:
+    (alone, none), (helped, one) = (found(f"{OVERLAPPING}:Twice", cores=cores) for cores in (1, 2))
+    assert (0, 1) == (none, one)
+    assert alone.findings
+    assert alone.findings == helped.findings
+    assert (alone.coverage, alone.notes, alone.finding_count) == (helped.coverage, helped.notes, helped.finding_count)
+
+
+@pytest.mark.parametrize("subject", ["NotesElsewhere", "Sends", "SetUp"])
+def test_runs_that_may_share_something_never_overlap(subject: str) -> None:
+    with opened(f"{OVERLAPPING}:{subject}") as runner:
+        assert not is_apart(runner)
+        runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
+
+
+def test_runs_that_keep_to_their_folder_may_overlap() -> None:
+    with opened(f"{OVERLAPPING}:Apart") as runner:
+        assert is_apart(runner)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_no_worker_starts_on_one_core_or_for_few_schedules(
+    runner: ProcessRunner, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_workers, "WORTH", 4 if cores == 1 else 5)
+    with workers_beside(runner, cores) as workers:
+        assert SCHEDULES == [
+            run_result.schedule for run_result in workers.run_all(SCHEDULES, trace_lines=False, run=runner.run)
+        ]
+        assert [] == workers.workers

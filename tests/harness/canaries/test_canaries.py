@@ -23,8 +23,21 @@ from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries import catalogue, conviction
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
-from sinkproof.canaries.conviction import CampaignFunction, campaign_functions, canaries_for, try_canary, try_control
+from sinkproof.canaries.catalogue import (
+    CANARIES,
+    CONTROLS,
+    CONTROLS_ON_SPARK,
+    ON_SPARK,
+    ROOT_CAUSES,
+    Canary,
+)
+from sinkproof.canaries.conviction import (
+    CampaignFunction,
+    campaign_functions,
+    canaries_for,
+    try_canary,
+    try_control,
+)
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import convicting_schedules
 from sinkproof.canaries.try_canaries import try_all
@@ -64,6 +77,7 @@ def campaign_for() -> Iterator[Callable[[Canary, str], CampaignFunction]]:
         yield lambda canary, shell: kinds[shell](canary)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("canary", "shell"), TRIALS, ids=lambda value: getattr(value, "name", value))
 def test_a_canary_is_convicted_of_its_own_sin(
     canary: Canary, shell: str, campaign_for: Callable[[Canary, str], CampaignFunction]
@@ -180,6 +194,7 @@ def test_the_usual_campaign_convicts_each_canary(canary: Canary, monkeypatch: py
     assert result.convicted, result.why
 
 
+@pytest.mark.slow
 def test_all_anomalies_of_a_state_are_recorded_at_once_and_counted_once(tmp_path: Path) -> None:
     """A state with lost rows and a failed recovery yields both findings before the closure ends."""
     with runner_of(rare.ThreePlaces, tmp_path) as runner:
@@ -218,7 +233,6 @@ def test_the_table_is_grouped_by_root_cause_and_names_the_canaries_that_escaped(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_canaries_are_convicted_and_controls_acquitted_on_spark() -> None:
     """In one session: starting one takes longer than most convictions."""
     results = try_all("spark", control_seconds=5.0)
@@ -270,6 +284,7 @@ class OfFiles:
         return self.make(self.given.sink(scratch))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "make", "oracles"),
     [
@@ -319,7 +334,6 @@ print(json.dumps([[row.name, row.control, row.convicted, row.why] for row in res
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # the whole trial in one test: 25 s when nothing else runs
 @pytest.mark.parametrize("shell", WITHOUT_SPARK)
 def test_nothing_depends_on_assert(shell: str, tmp_path: Path) -> None:
     command = [sys.executable, "-O", "-c", UNDER_O, shell]

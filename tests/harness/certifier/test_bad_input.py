@@ -18,7 +18,7 @@ import pytest
 
 from sinkproof.certifier.waivers import WaiverCheck
 from sinkproof.chaos.clock import Deadline
-from sinkproof.reports.document import load
+from sinkproof.reports.certificate_file import load
 
 BAD = Path(__file__).parents[2].joinpath("support/bad_sinks.py")
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -189,6 +189,7 @@ def test_what_a_sink_prints_or_starts_does_no_harm(sinkproof_command: Run) -> No
         assert "24 rows committed; upheld" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_contract_that_is_invalid_at_run_time_is_bad_input(sinkproof_command: Run) -> None:
     names = ["ReturnsNoSink", "CommittedGivesNonsense"]
     status, subjects, said = certify(sinkproof_command, names, "--on", "simulated")
@@ -198,6 +199,7 @@ def test_a_contract_that_is_invalid_at_run_time_is_bad_input(sinkproof_command: 
     assert {"unknown"} == {subject["verdict"] for subject in subjects.values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -93,6 +93,7 @@ def subject(place: str, code: str) -> str:
     return SUBJECT.format(**{**nothing, place: textwrap.indent(code, " " * PLACES[place])})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_sink_that_changes_its_process_is_upheld(sinkproof_command: Run, tmp_path: Path, place: str) -> None:
     (tmp_path / "changes.py").write_text(subject(place, CHANGES))
@@ -101,6 +102,7 @@ def test_a_sink_that_changes_its_process_is_upheld(sinkproof_command: Run, tmp_p
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["simulated", "process"])
 def test_a_sink_finds_what_its_import_has_changed(sinkproof_command: Run, tmp_path: Path, shell: str) -> None:
     code = subject("write", "assert (os.getcwd(), os.environ['NEEDED']) == ('/proc', '1')")
@@ -111,6 +113,7 @@ def test_a_sink_finds_what_its_import_has_changed(sinkproof_command: Run, tmp_pa
     assert (0, "24 rows committed; upheld") == (done.returncode, done.stdout.splitlines()[-1]), done.stderr
 
 
+@pytest.mark.slow
 def test_a_sink_that_closes_what_it_has_not_opened_is_named(sinkproof_command: Run, tmp_path: Path) -> None:
     (tmp_path / "closes.py").write_text(subject("sink", "os.closerange(3, 100)"))
     done = sinkproof_command("replay", "no-fault", "closes.py:Contract", "--on", "process")

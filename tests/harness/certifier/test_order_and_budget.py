@@ -14,9 +14,9 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import Task
 from sinkproof.certifier.certify import CANARIES_UNTRIED, Options, _take_subject, _tasks
 from sinkproof.certifier.subject_progress import SubjectProgress
-from sinkproof.reports.certificate_writer import CertificateWriter
+from sinkproof.reports.certificate_file import CertificateWriter
+from sinkproof.reports.certificate_file import load as load_certificate
 from sinkproof.reports.document import Finding
-from sinkproof.reports.document import load as load_certificate
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 

@@ -284,6 +284,7 @@ def test_a_log_of_many_runs_keeps_every_second_one() -> None:
     assert {3} == seeds, "spread over all of them"
 
 
+@pytest.mark.slow
 def test_runs_are_repeated_in_their_own_way_and_compared(project: Path) -> None:
     (project / "kept_sink.py").write_text(MINE.replace("GENERATION", "-{self.context.generation}"))
     crash = "sink[0].notify_complete.after#1=kill-job"

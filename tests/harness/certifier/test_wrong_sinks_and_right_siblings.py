@@ -20,7 +20,7 @@ from sinkproof.foreach_batch.function_canaries import laid_out
 
 from ...support.explored_functions import FUNCTIONS
 
-pytestmark = [pytest.mark.longer, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.longer, pytest.mark.slow]
 Locate = Callable[[Path], str]
 BUDGET: Final = re.compile(r"--budget: (\d+)s")
 

@@ -100,6 +100,7 @@ def test_the_workflow_reports_what_failed_and_keeps_what_main_has_made(project: 
     assert steps["actions/upload-artifact@v6"]["with"]["include-hidden-files"]
 
 
+@pytest.mark.slow
 def test_the_scripts_of_the_job(project: Path, tmp_path: Path, shell: Shell) -> None:
     job = read(project, "gitlab")["sinkproof"]
     steps = {step.get("name"): step.get("run") for step in read(project, "github")["jobs"]["certify"]["steps"]}

@@ -57,6 +57,7 @@ def test_heavy_imports_of_a_file_are_found(imports: str, libraries: str, found: 
     assert found == libraries_of(load(subject(tmp_path, imports=imports, libraries=libraries)))
 
 
+@pytest.mark.slow
 def test_attempts_find_it_imported_and_nothing_of_the_engine(tmp_path: Path) -> None:
     contract = load(subject(tmp_path, imports="def later():\n    import pyarrow.parquet"))
     (tmp_path / "scratch").mkdir()
@@ -83,6 +84,7 @@ def loaded_in_the_second_run(folder: Path, imported_at: str) -> set[str]:
         return {*(scratch.path / "loaded").read_text().split()}
 
 
+@pytest.mark.slow
 def test_later_attempts_find_what_the_first_ones_have_imported_but_not_modules_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "of_the_user.py").write_text("")
     loaded = loaded_in_the_second_run(tmp_path, "import of_the_user, asyncio, xmlrpc.client")

@@ -74,6 +74,7 @@ def scratch_at(folder: Path, *, shell: str) -> Scratch:
     return Scratch(name="struck", path=folder / "scratch", shell=shell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["publish", "publish_in_a_thread"])
 def test_a_process_is_struck_in_the_line_that_makes_the_call(tmp_path: Path, call: str) -> None:
     """The file is created in a line of which another function has executed the last part."""

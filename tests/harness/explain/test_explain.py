@@ -134,12 +134,14 @@ def test_an_expected_event_that_is_missing_is_a_failed_check(monkeypatch: pytest
     assert "StopIteration" in only["checks"][0]["observed"]
 
 
+@pytest.mark.slow
 def test_an_unknown_row_is_a_bad_argument_and_names_the_rows(sinkproof_command: Command) -> None:
     done = sinkproof_command("explain", "S28")
     assert (3, "") == (done.returncode, done.stdout)
     assert "rows are S01 to S27" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_demonstration_and_leaves_no_files(sinkproof_command: Command, tmp_path: Path) -> None:
     done = sinkproof_command("explain", "S04")
     assert (0, "") == (done.returncode, done.stderr)
@@ -156,7 +158,6 @@ def steady(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # each runs all 27
 def test_two_processes_print_the_same_documents(tmp_path: Path) -> None:
     """Also with another order of sets."""
     said = [

@@ -237,6 +237,7 @@ def test_s25_shows_hidden_rows_in_four_targets() -> None:
         assert others
 
 
+@pytest.mark.slow
 @pytest.mark.row("S26")
 def test_s26_measures_every_pair_in_memory_and_files() -> None:
     [scene] = shown("S26").scenes

@@ -27,6 +27,7 @@ def singles(runner: ScheduleRunner, *kinds: str) -> list[Schedule]:
 # -- the third crash ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_sink_that_is_wrong_at_the_third_crash_is_convicted_by_the_closure(runner: Any) -> None:
     bench = runner("BackupsContract")
     world = JobWorld(bench)
@@ -117,6 +118,7 @@ def test_ids_and_generations_go_on_from_the_shift_after_a_crash_of_the_whole_job
 # -- partial deaths between crashes of the whole job --------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_mixed_closure_of_a_right_sink_is_complete_and_finds_nothing(runner: Any) -> None:
     bench = runner("CarefulContract")
     closures = Closures(bench, close=closing, may=lambda fault: str(fault).startswith("sink[0].commit.b"))
@@ -138,6 +140,7 @@ def test_a_mixed_closure_that_ran_out_of_time_says_how_deep_it_went(runner: Any)
     assert summary.depth in (0, 1, 2)
 
 
+@pytest.mark.slow
 def test_a_mixed_path_is_written_with_occurrences_from_the_start(runner: Any) -> None:
     bench = runner("BackupsContract")
     closures = Closures(bench, close=closing, may=lambda fault: fault.point == "fence.after")

@@ -68,6 +68,7 @@ def test_deaths_that_leave_the_same_durable_state_have_equal_outcomes(runner: Sc
         assert ends[0] == ends[1], faults
 
 
+@pytest.mark.slow
 @every_right
 def test_zombies_suspended_between_the_same_two_requests_have_equal_outcomes(runner: ScheduleRunner) -> None:
     memo, compared = MemoizedRuns(runner), 0

@@ -193,6 +193,7 @@ def test_a_few_second_faults_of_each_first_one_come_in_turn_and_each_pair_once(c
     assert expected == [schedule.faults[1] for schedule in every if schedule.faults[0] == first[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", ["files/write-ahead"], indirect=True)
 def test_the_wider_scope_adds_file_effects_lost_messages_and_declined_votes(runner: ScheduleRunner) -> None:
     baseline = runner.run(Schedule())

@@ -54,6 +54,7 @@ def test_any_crashes_with_a_partial_death_or_zombie_between_two_of_them_are_expl
     assert not any(anomaly.oracle == "O1" for _, anomaly in found.findings)
 
 
+@pytest.mark.slow
 def test_ids_that_deaths_have_used_up_make_no_states_of_their_own(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A death wastes the checkpoints that were under way: ids go on behind them."""
 

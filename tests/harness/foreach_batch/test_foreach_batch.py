@@ -198,6 +198,7 @@ def test_a_printed_test_passes_on_a_correct_sink() -> None:
     assert printed("sink[0].write.after#2=kill", "files/two-phase")() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["no-fault", "sink[0].write.after#99=kill"])
 def test_a_printed_test_fails_on_a_wrong_sink_and_without_an_injected_fault(schedule: str) -> None:
     test = printed(schedule, "sinkproof.canaries.two_phase:PublishesInSnapshot")
@@ -223,7 +224,6 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # a dozen sessions, and two at a time on a small machine
 @pytest.mark.parametrize(
     "names", [("appending", "replacing"), pytest.param(("skipping",), marks=pytest.mark.longer)], ids=" ".join
 )

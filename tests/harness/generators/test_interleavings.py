@@ -33,6 +33,7 @@ def runner(name: str, folder: Path) -> Iterator[ProcessRunner]:
         yield made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["pause", "stop"])
 def test_an_attempt_suspended_with_a_lock_resumes_as_soon_as_another_waits_for_it(fault: str, tmp_path: Path) -> None:
     with runner("Locked", tmp_path) as made:
@@ -79,6 +80,7 @@ class Subject:
 """
 
 
+@pytest.mark.slow
 def test_a_zombie_does_not_resume_while_its_successor_is_at_work(tmp_path: Path) -> None:
     """On a busy machine, a successor that takes long to commit was taken for one that waits for a lock."""
     file, folder = tmp_path / "takes_long.py", tmp_path / "scratch"
@@ -94,6 +96,7 @@ def test_a_zombie_does_not_resume_while_its_successor_is_at_work(tmp_path: Path)
     assert [f"{first} notified"] == [each for each in noted[since:] if each.startswith(first)]  # by the zombie
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "job", "place", "fault", "oracle"),
     [

@@ -76,6 +76,7 @@ def named(name: str) -> Contract:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_sink_is_acquitted_under_every_rare_fault(name: str, tmp_path: Path) -> None:
     assert [] == [f"{each.oracle} {each.schedule}: {each.why}" for each in findings(named(name), tmp_path)]
@@ -100,6 +101,7 @@ def test_our_other_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None
     assert [] == broken_claims(pair, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "sin"), WRONG.items())
 def test_a_wrong_sink_is_convicted_by_the_fault_that_its_sin_needs(
     name: str, sin: tuple[str, str], tmp_path: Path

@@ -208,6 +208,7 @@ def test_a_single_run_that_alters_every_row_is_convicted(tmp_path: Path) -> None
         assert anomaly.why.startswith("24 rows altered")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("contract", "verdict", "why"),
     [

@@ -19,7 +19,7 @@ from sinkproof.pytest_plugin.certified_once import report_once
 from sinkproof.pytest_plugin.settings import Asked, certificates_folder, check_settings, options_for
 from sinkproof.reports.document import CanaryResult
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # whole runs of pytest within
+pytestmark = [pytest.mark.slow]  # whole runs of pytest within
 
 BUDGET_SECONDS = 1  # a certification goes on until nothing is left that would make the verdict UNKNOWN
 MINE = """

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from sinkproof.subject.scratch import clear_folder, freeze_folder, thaw_folder
 
 ROUNDS = 300
@@ -37,6 +39,7 @@ def a_thread_renames(folder: Path) -> Iterator[None]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_folder_is_cleared_while_a_thread_renames_files(tmp_path: Path) -> None:
     with a_thread_renames(tmp_path):
         for _ in range(ROUNDS):

@@ -121,7 +121,6 @@ def test_a_file_that_is_no_table_is_refused(sinkproof_command: Command, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.row("S26")
 def test_pairs_on_memory_and_files_measure_as_expected(sinkproof_command: Command, tmp_path: Path) -> None:
     done = sinkproof_command("table", "--out", "out")

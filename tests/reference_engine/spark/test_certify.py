@@ -26,6 +26,7 @@ from sinkproof.subject.scratch import Scratch
 from ...support.logged_runs import certificate, logged, numbers_beyond
 from ...support.zoo_campaigns import Stopping
 
+LOCAL = "local[6,100000]"
 COUNTED = ("kill at each step", "error at each call")
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -75,7 +76,6 @@ def test_a_paused_attempt_is_not_replaced(runner: SparkRunner) -> None:
     assert 1 == sum(what == "generation" for _, _, _, what, _ in run_result.history)
 
 
-@pytest.mark.timeout(120)
 def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(runner: SparkRunner) -> None:
     drivers = runner.cluster.drivers
     run_result = runner.run(parse("sink[0].notify_complete.before#2=kill-job"))
@@ -83,7 +83,6 @@ def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(runner: SparkRu
     assert drivers + 1 == runner.cluster.drivers
 
 
-@pytest.mark.timeout(120)
 def test_executors_of_their_own_may_die_as_well(runner: SparkRunner, tmp_path: Path) -> None:
     """In a second cluster of this process; its end is not the end of the first."""
     contract, folder = load("files/two-phase"), tmp_path / "second"
@@ -100,7 +99,6 @@ def test_executors_of_their_own_may_die_as_well(runner: SparkRunner, tmp_path: P
     assert drivers == runner.cluster.drivers
 
 
-@pytest.mark.timeout(120)
 def test_a_driver_goes_with_its_jvm(runner: SparkRunner) -> None:
     drivers = runner.cluster.drivers
     run_result = runner.run(parse("sink[1].notify_complete.before#2=kill-executor"))
@@ -114,7 +112,6 @@ def test_what_is_written_straight_through_is_found_twice(runner: SparkRunner) ->
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
 
 
-@pytest.mark.timeout(120)
 def test_the_long_job_is_exact_over_many_deaths(runner: SparkRunner) -> None:
     steps = [("sink[0]", "write.after"), ("sink[1]", "commit.after"), ("sink[0]", "open.after")]
     steps += [("coordinator", "checkpoint.persist.after"), ("source[0]", "acknowledge.before")]
@@ -141,7 +138,6 @@ def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(runner: Spa
     assert len(part.read_text().splitlines()) == repeated.extra_total > 0
 
 
-@pytest.mark.timeout(300)
 def test_no_number_of_a_campaign_is_more_than_what_its_processes_have_logged(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +155,6 @@ def test_no_number_of_a_campaign_is_more_than_what_its_processes_have_logged(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_command_upholds_a_right_sink_on_spark(sinkproof_command: Command) -> None:
     done = sinkproof_command(
         "certify", "files/two-phase", "--on", "spark", "--budget", "least", "--no-canaries", "--json"
@@ -173,6 +168,7 @@ def test_the_command_upholds_a_right_sink_on_spark(sinkproof_command: Command) -
     assert shell["points_total"] == len(shell["points_reached"])
 
 
+@pytest.mark.slow
 def test_a_pair_without_a_spark_form_is_refused(sinkproof_command: Command) -> None:
     done = sinkproof_command("certify", "memory/two-phase", "--on", "spark")
     assert 3 == done.returncode
@@ -189,6 +185,7 @@ def test_too_few_slots_are_refused_with_the_number_needed(sinkproof_command: Com
 
 
 def test_the_usual_budget_is_enough_for_the_long_job_in_full() -> None:
-    assert default_budget(("files/two-phase",), ("spark",), everything=False) >= FULL_SECONDS
-    assert default_budget(("files/two-phase",), ("simulated", "process"), everything=False) < FULL_SECONDS
-    assert default_budget(("kafka/two-phase",), ("spark",), everything=False) > FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("spark",), LOCAL) >= FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("simulated", "process"), LOCAL) < FULL_SECONDS
+    assert default_budget(("kafka/two-phase",), ("spark",), LOCAL) > FULL_SECONDS
+    assert default_budget(("files/two-phase",), ("spark",), "cluster:3") > FULL_SECONDS

@@ -23,7 +23,7 @@ DEATHS = (  # each follows the one before it
     "sink[0].write.after#2=kill source[1].acknowledge.before#1=kill checkpoint.persist.after#1=kill "
     "sink[1].commit.before#1=kill-worker sink[0].snapshot.after#1=kill checkpoint.notify#1=kill"
 )
-SECONDS = 60.0
+SECONDS = 300.0
 
 
 def pipeline_of(rows: Path, *, earlier: Any = (), **options: Any) -> Pipeline:

@@ -36,7 +36,7 @@ from sinkproof.reference_engine.shells.spark.peer_authentication import TAG_BYTE
 
 SECRET = bytes(range(32))
 ACTOR = 3
-SECONDS = 10.0
+SECONDS = 300.0
 MEMORY_MOST = 4 << 20
 
 

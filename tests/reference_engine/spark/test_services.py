@@ -39,7 +39,6 @@ def runner(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("runner", STEPS, indirect=True)
 def test_rows_are_there_once_whatever_dies(runner: SparkRunner) -> None:
     steps = [("sink[0]", point) for point in STEPS[runner.contract.locator]]

@@ -10,10 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from sinkproof.reports import certificate_writer
+from sinkproof.reports import certificate_file
+from sinkproof.reports.certificate_file import load
 from sinkproof.reports.ci import sarif
 from sinkproof.reports.ci.violations import violations
-from sinkproof.reports.document import Document, load
+from sinkproof.reports.document import Document
 
 from ...support.sample_certificate import NAME_HOSTILE, REPLAY, SCHEDULE, sample
 
@@ -164,5 +165,5 @@ def test_a_real_certificate_and_an_empty_one_are_valid(project: Any, tmp_path: A
     document = load(project / "reports/examples")
     results = rendered(document)["results"]
     assert {"NO_DUPLICATES", "FENCES_ZOMBIES"} == {result["ruleId"] for result in results}
-    certificate_writer.CertificateWriter(tmp_path, clock=lambda: 0.0)
+    certificate_file.CertificateWriter(tmp_path, clock=lambda: 0.0)
     assert not rendered(load(tmp_path))["invocations"][0]["executionSuccessful"]

@@ -88,7 +88,6 @@ def strike(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["service-kill", "service-pause"])
 def test_a_killed_or_paused_node_loses_no_row(strike: Callable[[str], RunResult], kind: str) -> None:
     """The second marker is sent to a node that has just restarted, or that answers after the timeout."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from sinkproof.sink_adapters.kafka.record_sender import MARKERS
 from sinkproof.sink_adapters.kafka.topic_admin import COMPACTED, make_topics
 
 from ...support.real_services import give_time, one_for_the_run
+from ...support.secured_kafka import add_user, secured_address, settings_text, wanted_with_tls
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,7 +33,23 @@ def start(owner: int, *, breakable: bool = False, features: tuple[str, ...] = ()
 
 @pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
-    yield from one_for_the_run(request, tmp_path_factory, LocalKafka, start)
+    """It has a second listener, with TLS and a password (secured_kafka.py)."""
+
+    def with_tls(owner: int) -> LocalKafka:
+        installation = KAFKA.short_lived(KAFKA.install(VERSION, progress=silent))
+        service = start_kafka(
+            installation, wanted_with_tls(tmp_path_factory.mktemp("tls"), owner=owner), version=VERSION
+        )
+        add_user(service)
+        return service
+
+    yield from one_for_the_run(request, tmp_path_factory, LocalKafka, with_tls)
+
+
+@pytest.fixture
+def secured(broker: LocalKafka, tmp_path: Path) -> str:
+    """The address of that listener, with a file of settings."""
+    return secured_address(broker, tmp_path / "client.properties", settings_text(broker))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 
 from ...support.real_services import end_own_services
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 OF_BROKERS = (
     "sink[0].commit.before#1=service-kill",
     "checkpoint.persist.after#1=service-stop",

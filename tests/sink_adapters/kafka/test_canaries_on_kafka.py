@@ -11,7 +11,6 @@ from ...support.real_services import end_own_services
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_each_is_convicted_for_its_own_root_cause_and_the_control_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
     try:

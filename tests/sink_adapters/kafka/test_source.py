@@ -20,7 +20,7 @@ from sinkproof.reference_engine.inputs.kafka_source import KafkaInput, KafkaRead
 from sinkproof.sink_adapters.kafka.topic_admin import make_topics, remove_topics
 from sinkproof.sink_adapters.protocol import Row
 
-SECONDS = 60.0
+SECONDS = 300.0
 NUMBERS = count(1)
 Readers = Callable[..., KafkaReader]
 

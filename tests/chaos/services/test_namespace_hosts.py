@@ -1,0 +1,137 @@
+"""Hosts in namespaces: how a link is cut and healed, and how the external systems of this machine are reached there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.chaos.services.spark_cluster.namespace_hosts import CUT, CUT_IN, CUT_OUT, NamespaceHosts
+from sinkproof.chaos.services.spark_cluster.service_relays import ServiceRelays
+
+SECONDS = 20.0
+PORT = 7001
+LISTENS = """\
+import socket, sys
+listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+listening.bind((sys.argv[1], int(sys.argv[2])))
+print("ready", flush=True)
+listening.settimeout(0.5)
+try:
+    print("heard", listening.recv(1).decode())
+except OSError:
+    print("nothing")
+"""
+SAYS = """\
+import socket, sys
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b".", (sys.argv[1], int(sys.argv[2])))
+"""
+ASKS = """\
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=float(sys.argv[2])) as connected:
+    connected.sendall(b"ping")
+    connected.shutdown(socket.SHUT_WR)
+    print(connected.recv(64).decode())
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceHosts]:
+    try:
+        with NamespaceHosts(3, shared=[tmp_path_factory.mktemp("shared")]) as made:
+            yield made
+    except ServiceUnavailable as unavailable:
+        pytest.skip(" ".join(str(unavailable).split()))
+
+
+def run_python(hosts: NamespaceHosts, host: int, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = hosts.command(host, sys.executable, "-I", "-S", "-c", program, *arguments)
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def _hears(hosts: NamespaceHosts, *, speaker: int, listener: int) -> bool:
+    """Whether a packet of one host arrives at another one."""
+    address = hosts.address(listener)
+    command = hosts.command(listener, sys.executable, "-I", "-S", "-c", LISTENS, address, str(PORT))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listening:
+        assert listening.stdout is not None
+        assert listening.stdout.readline() == "ready\n"
+        run_python(hosts, speaker, SAYS, address, str(PORT))
+        return listening.stdout.read() == "heard .\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "hears", "is_heard_by_others"), [(CUT, False, False), (CUT_IN, False, True), (CUT_OUT, True, False)]
+)
+def test_a_host_is_cut_off_both_ways_or_one_way_and_healed(
+    hosts: NamespaceHosts, how: str, hears: bool, is_heard_by_others: bool
+) -> None:
+    assert _hears(hosts, speaker=2, listener=1)  # each knows the other one's hardware address from then on
+    assert _hears(hosts, speaker=1, listener=2)
+    hosts.cut(2, how=how)
+    try:
+        assert hears is _hears(hosts, speaker=1, listener=2)
+        assert is_heard_by_others is _hears(hosts, speaker=2, listener=1)
+        assert _hears(hosts, speaker=0, listener=1)  # the others go on
+    finally:
+        hosts.heal(2)
+    assert _hears(hosts, speaker=1, listener=2)
+    assert _hears(hosts, speaker=2, listener=1)
+
+
+def test_a_slow_link_is_a_property_of_both_its_ends_until_it_is_healed(hosts: NamespaceHosts) -> None:
+    shown = hosts.command(1, "tc", "qdisc", "show", "dev", "eth0")
+    hosts.slow_down(1)
+    assert "rate 256Kbit" in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+    assert _hears(hosts, speaker=2, listener=1)
+    hosts.heal(1)
+    assert "rate" not in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_process_is_found_on_its_host(hosts: NamespaceHosts) -> None:
+    assert hosts.host_of(hosts.holders[2].pid) == 2
+    assert hosts.host_of(os.getpid()) is None
+
+
+def test_an_external_system_has_the_same_address_on_each_host_until_its_way_is_cut(hosts: NamespaceHosts) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, ServiceRelays(hosts) as relays:
+        port = listening.getsockname()[1]
+        threading.Thread(target=_answer_each, args=(listening,), daemon=True).start()
+        assert run_python(hosts, 1, ASKS, str(port), "5").returncode != 0  # nothing listens there yet
+        relays.lead_to([f"127.0.0.1:{port}", "192.0.2.1:9"])
+        for host in range(3):
+            assert run_python(hosts, host, ASKS, str(port), "5").stdout == "pong\n"
+        relays.cut(1)
+        assert "timed out" in run_python(hosts, 1, ASKS, str(port), "0.3").stderr
+        assert run_python(hosts, 2, ASKS, str(port), "5").stdout == "pong\n"
+        relays.heal(1)
+        assert run_python(hosts, 1, ASKS, str(port), "5").stdout == "pong\n"
+        process = relays.process
+    assert process is not None
+    assert process.returncode is not None
+
+
+def _answer_each(listening: socket.socket) -> None:
+    while True:
+        try:
+            connected, _ = listening.accept()
+        except OSError:
+            return
+        with connected:
+            connected.recv(64)
+            connected.sendall(b"pong")
+
+
+def test_what_lies_below_a_folder_of_each_host_is_shared_only_if_it_is_named(tmp_path: Path) -> None:
+    named, other = tmp_path / "named", tmp_path / "other"
+    named.mkdir()
+    other.mkdir()
+    made = NamespaceHosts(1, shared=[named])
+    assert [str(named)] == [folder for folder in made._seen_by_all() if folder.startswith(str(tmp_path))]
