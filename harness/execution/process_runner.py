@@ -138,7 +138,7 @@ class ProcessRunner(ScheduleRunner):
         return self.contract.kind != "command"  # what is not written in Python keeps the true time
 
     def wall_clock_of(self, job: Job) -> WallClock | None:
-        """Beside a service, which keeps the true time, less than a day ahead; none where the job's own clock differs."""
+        """Beside a service, which keeps the true time, less than a day ahead; none where the job has its own clock."""
         beside = bool(self.scratch.services.used)
         if job.wall_clock is None or not self.moves_wall_clock or (beside and job.clock is not None):
             return None
