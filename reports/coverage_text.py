@@ -155,6 +155,8 @@ def _inside_lines(inside: Document) -> list[str]:
         lines[0] += f", and before {_each(inside['restart_killed'], restart, 'outward call')} of its restart{different}"
     if inside["left_total"]:
         lines.append(f"not met again: {', '.join(inside['left'])}, of {count(inside['left_total'])} in all")
+    if inside.get("not_back"):
+        lines.append(f"it did not start again after {plural(inside['not_back_total'], 'run')}: {inside['not_back'][0]}")
     if inside["background"]:
         lines.append(f"not killed before what it does without a request: {', '.join(inside['background'])}")
     return [*lines, *inside["unseen"]]
