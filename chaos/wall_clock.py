@@ -11,6 +11,8 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
+from sinkproof.chaos.clock import utc_now
+
 DAY_SECONDS: Final = 86400.0
 YEAR_SECONDS: Final = 366 * DAY_SECONDS
 
@@ -25,8 +27,9 @@ class WallClock:
     start: float
     zone: str = ""
 
-    def near(self, now: float) -> WallClock:
-        """The same time of day, at most a day after `now`: what a service has dated must not come from years ahead."""
+    def near_the_true_time(self) -> WallClock:
+        """The same time of day, at most a day ahead: what a service has dated must not come from years ahead."""
+        now = utc_now().timestamp()
         return replace(self, start=self.start + max(ceil((now - self.start) / DAY_SECONDS), 0) * DAY_SECONDS)
 
     def date_files(self, folder: Path, seconds: float) -> None:

@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
@@ -142,7 +141,7 @@ class ProcessRunner(ScheduleRunner):
         beside = bool(self.scratch.services.used)
         if job.wall_clock is None or not self.moves_wall_clock or (beside and job.clock is not None):
             return None
-        return job.wall_clock.near(utc_now().timestamp()) if beside else job.wall_clock
+        return job.wall_clock.near_the_true_time() if beside else job.wall_clock
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         record = self.target.unforced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -85,6 +86,13 @@ def test_the_batches_of_a_query_hold_each_row_of_its_ledger_once(job: str) -> No
     query = named_query(job)
     rows = [row for batch in range(len(query.batches)) for row in query.identities(batch)]
     assert query.ledger.expected == sorted(rows)
+
+
+def test_a_reader_of_sparks_json_may_split_its_lines() -> None:
+    """What JSON escapes is left in the values; separators of Unicode it does not."""
+    texts = [json.dumps(row.value, ensure_ascii=False) for row in named_query("edge-case-values").ledger.rows.values()]
+    assert all(1 == len(text.splitlines()) for text in texts)
+    assert any("\\n" in text for text in texts)
 
 
 def test_what_no_query_has_is_refused() -> None:
