@@ -39,7 +39,7 @@ BYTES_MOST: Final = 64 << 20  # a subject takes some hundred kilobytes in each s
 REPEATED: Final = 0.05  # of the runs of a kept result, and of the canaries
 # Installed packages with native code that reads nothing but what Python code gives it.
 NATIVE: Final = frozenset(
-    {"numpy", "numpy.libs", "_time_machine", "time_machine", "rpds", "markupsafe", "msgspec", "yaml", "_yaml"}
+    {"numpy", "numpy.libs", "_time_machine", "time_machine", "rpds", "markupsafe", "msgspec", "xxhash", "yaml", "_yaml"}
 )
 
 

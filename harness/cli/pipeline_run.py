@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 RETRIES: Final = (
     100_000  # of a task: killed workers are ordinary events here, but in local mode Spark gives up after one
 )
+OURS: Final = {  # settings that a user may not change, and what to do instead
+    "spark.master": ": name it with --master",
+    "spark.python.daemon.module": "",
+    "spark.submit.deployMode": "",
+    "spark.task.maxFailures": "",
+}
 UNAVAILABLE: Final = "SparkUnavailable: "  # how the driver begins its message about what it lacks
 
 
@@ -41,6 +47,20 @@ class Milliseconds(click.ParamType[int]):
         if milliseconds < 1:
             self.fail(f"{value!r} is not a time of at least 1ms. Write 50ms, 2s, 1m", param, ctx)
         return milliseconds
+
+
+class SparkSetting(click.ParamType[tuple[str, str]]):
+    """NAME=VALUE, as for spark-submit."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        name, is_setting, wanted = str(value).partition("=")
+        if not (is_setting and name.startswith("spark.")):
+            self.fail(f"{value!r} is no setting of Spark. Write spark.NAME=VALUE", param, ctx)
+        if name in OURS:
+            self.fail(f"{name} is for sinkproof to set{OURS[name]}", param, ctx)
+        return name, wanted
 
 
 def run_pipeline(
@@ -76,6 +96,7 @@ def url_in(options: Mapping[str, Any]) -> str:
 
 def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> PipelineOutcome:
     from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark, hosts_in
+    from sinkproof.pipeline.pipeline_metrics import ServedMetrics
     from sinkproof.pipeline.pipeline_progress import open_line
     from sinkproof.pipeline.pipeline_runner import PipelineOutcome, prepare
     from sinkproof.pipeline.pipeline_runner import run as follow
@@ -88,8 +109,11 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
             state="complete", rows=beginning.rows, rows_total=pipeline.total, rows_before=beginning.rows
         )
     sweep_folders_of_the_dead()
-    progress = open_line(sys.stderr, clock=now, quiet=options["quiet"])
+    progress = open_line(sys.stderr, clock=now, quiet=options["quiet"], as_json=options["log_format"] == "json")
     with ExitStack() as cleaning:
+        if options["metrics_port"] is not None:
+            progress = metrics = ServedMetrics(progress, port=options["metrics_port"])
+            progress.say(f"metrics: {metrics.url}")
         of_spark = cleaning.enter_context(scratch_folder())
         tasks, given = len(pipeline.plan.subtasks), options["master"] or ""
         cluster = Cluster(
@@ -98,6 +122,7 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
             executors_seconds=options["executors_ms"] / 1000,
             say=progress.say,
         )
+        cluster.settings = dict(options["settings"])
         if count := hosts_in(given):
             progress.say(f"starting a Spark cluster of {count} hosts")
             hosts = StandaloneSpark.for_tasks(tasks, hosts=count, folder=of_spark / "hosts", shared=[folder.path])
@@ -184,6 +209,27 @@ OPTIONS: Final = (
         default="60s",
         show_default=True,
         help="With a --master on other hosts: how long its executors may take to register.",
+    ),
+    click.option(
+        "--conf",
+        "settings",
+        type=SparkSetting(),
+        multiple=True,
+        help="A setting of Spark, any number of times: spark.ui.enabled=true shows its UI.",
+    ),
+    click.option(
+        "--metrics",
+        "metrics_port",
+        type=click.IntRange(0, 65_535),
+        metavar="PORT",
+        help="Serve metrics for Prometheus on this port of 127.0.0.1; 0: any free one.",
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(("text", "json")),
+        default="text",
+        show_default=True,
+        help="How progress is written to stderr.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON."),
     click.option("--quiet", is_flag=True, help="No progress on stderr."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -12,6 +12,7 @@ from zlib import crc32
 
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
@@ -46,6 +47,7 @@ class ScheduleRunner:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
         self.target = ContractTarget(contract, self.scratch)
         self._running: Simulation | None = None
+        self.attach: Callable[[Simulation, Observer], None] | None = None  # called before each run
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
         self.fields: Fields | None = None  # that the reader shows; None: no run without faults has told
@@ -74,6 +76,10 @@ class ScheduleRunner:
     def moves_wall_clock(self) -> bool:
         """Of attempts, in jobs with a wall clock of their own."""
         return False
+
+    def wall_clock_of(self, job: Job) -> WallClock | None:
+        """Where attempts of this job see another time than the true one."""
+        return None
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -160,6 +166,8 @@ class ScheduleRunner:
         """From the empty target to the end. `trace_lines`: executed lines of the sink are points, too."""
         self.reset()
         simulation, observer = self.simulation(schedule, concurrent_reader=concurrent_reader)
+        if self.attach is not None:
+            self.attach(simulation, observer)
         self.play(simulation, trace_lines=trace_lines)
         result = self.result_of(schedule, simulation, observer)
         result = replace(result, read_concurrently=True) if concurrent_reader else result
@@ -218,7 +226,7 @@ class ScheduleRunner:
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
             restarts=restarts_in(simulation.history),
-            moved_wall_clock=self.moves_wall_clock and simulation.job.wall_clock is not None,
+            moved_wall_clock=self.wall_clock_of(simulation.job) is not None,
         )
 
 

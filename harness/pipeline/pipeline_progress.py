@@ -1,12 +1,14 @@
-"""Shows the progress of a pipeline on stderr: one updated line on a terminal, elsewhere a line every few seconds."""
+"""Shows the progress of a pipeline on stderr: an updated line on a terminal, elsewhere a line every few seconds."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, TextIO
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TextIO
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.reports.report_facts import plural
 
 LINE_SECONDS: Final = 5.0
@@ -44,6 +46,9 @@ class StatusLine:
     def show(self, status: PipelineStatus) -> None:
         """May be called a thousand times a second."""
 
+    def checkpoint(self, seconds: float) -> None:
+        """A checkpoint became complete, so long after it was triggered."""
+
     def say(self, text: str) -> None:
         """Prints a line. On a terminal the next `show` replaces it."""
 
@@ -59,9 +64,12 @@ class LogLine(StatusLine):
         self._next, self._stopping = clock() + LINE_SECONDS, False
 
     def show(self, status: PipelineStatus) -> None:
-        if self._clock() >= self._next or status.stopping != self._stopping:
-            self._stopping = status.stopping
+        if self._is_due(status):
             self.say(str(status))
+
+    def _is_due(self, status: PipelineStatus) -> bool:
+        begins_to_stop, self._stopping = status.stopping != self._stopping, status.stopping
+        return begins_to_stop or self._clock() >= self._next
 
     def say(self, text: str) -> None:
         self._next = self._clock() + LINE_SECONDS
@@ -69,6 +77,22 @@ class LogLine(StatusLine):
 
     def close(self) -> None:
         self._stream.flush()
+
+
+class JsonLine(LogLine):
+    """The same as JSON lines: "at" in UTC, and "message", or the numbers of the status."""
+
+    def show(self, status: PipelineStatus) -> None:
+        if self._is_due(status):
+            self._print(asdict(status))
+
+    def say(self, text: str) -> None:
+        self._print({"message": text})
+
+    def _print(self, content: dict[str, Any]) -> None:
+        self._next = self._clock() + LINE_SECONDS
+        at = utc_now().isoformat(timespec="milliseconds")
+        print(json.dumps({"at": at, **content}), file=self._stream, flush=True)
 
 
 class TerminalLine(StatusLine):
@@ -95,7 +119,9 @@ class TerminalLine(StatusLine):
         self._drawn = False
 
 
-def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False) -> StatusLine:
+def open_line(stream: TextIO, *, clock: Callable[[], float], quiet: bool = False, as_json: bool = False) -> StatusLine:
     if quiet:
         return StatusLine()
+    if as_json:
+        return JsonLine(stream, clock=clock)
     return TerminalLine(stream, clock=clock) if stream.isatty() else LogLine(stream, clock=clock)

@@ -177,6 +177,7 @@ def run(
         folder=folder.home,
         checkpoint_id_stopped=beginning.checkpoint_id_stopped,
         checkpoints=folder.checkpoints,
+        title=f"sinkproof run {pipeline.job['command']}: {folder.path}",
     )
     try:
         execution = cluster.begin(wanted, tasks=tasks)
@@ -262,6 +263,7 @@ class Follower:
                 self.coordinator_exits = 0
             case "complete":
                 self.status.checkpoints += 1
+                self.progress.checkpoint(happening["at"] - happening["trigger"])
                 self.status.rows = happening["rows"] - self.pipeline.begun
             case "refused" if not self.refused:
                 self.refused = True

@@ -94,7 +94,7 @@ class JsonLines:
         return list(_known_rows(content) if len(content) <= SMALL_BYTES else _rows(content))
 
 
-class _Line(msgspec.Struct):
+class _JsonRow(msgspec.Struct):
     split: int
     offset: int
     key: str
@@ -102,14 +102,14 @@ class _Line(msgspec.Struct):
     id: str = ""
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_JsonRow).decode
 
 
 def _rows(content: bytes) -> tuple[Row, ...]:
     return tuple([_row(_decode(match[0])) for match in LINE.finditer(content)])
 
 
-def _row(line: _Line) -> Row:
+def _row(line: _JsonRow) -> Row:
     return Row(line.split, line.offset, line.key, line.value)
 
 

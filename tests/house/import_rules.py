@@ -80,6 +80,7 @@ LIBRARY_HOMES: Final = {  # the files that may import a foreign library
         "reference_engine/shells/spark/python_worker_daemon.py",
         "sink_adapters/files/column_lines.py",
     ),
+    "prometheus_client": ("harness/pipeline/pipeline_metrics.py",),
     "pyarrow": ("reference_engine/*.py", "sink_adapters/*.py", "harness/execution/spark_*.py"),
     "pyspark": ("reference_engine/shells/spark/*.py", "harness/execution/spark_*.py", "harness/foreach_batch/*.py"),
     "pytest": ("harness/pytest_plugin/*.py",),

@@ -15,6 +15,7 @@ TEXTS: Final = {"", ".py", ".md", ".toml", ".txt", ".json", ".j2", ".js", ".css"
 TOP_LEVEL: Final = {
     *(".ci", ".gitignore", "Makefile", "pyproject.toml", "tests", *PACKAGES),
     *("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"),
+    *("SECURITY.md", "CITATION.cff"),
 }
 
 

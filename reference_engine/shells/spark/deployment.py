@@ -54,6 +54,7 @@ class SparkRun:
     checkpoint_id_stopped: int = 0  # final only because the user stopped the job: its input goes on
     secret: bytes = field(default_factory=new_secret, repr=False)  # its processes share it
     checkpoints: str = ""  # a URL; "": in the folder
+    title: str = ""  # in Spark's UI; "": the recipe's name
     silence_seconds: int = SILENCE_SECONDS  # between hosts, from which each end gives up the other one
 
     def storage(self, *, retained: int = 1, generation: int = 0) -> FolderCheckpointStorage | ObjectCheckpointStorage:

@@ -7,12 +7,14 @@ end of the stream       stops the session and ends
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import socket
 import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +36,17 @@ DAEMON: Final = "sinkproof.reference_engine.shells.spark.python_worker_daemon"
 WORKERS_LOG: Final = "SINKPROOF_WORKERS_LOG"  # environment: the file in which the daemon records how workers ended
 WORKERS_FILE: Final = "workers"
 JVM_DIES_SECONDS: Final = 0.5  # from its first sign of death until there is a wait status
+SETTINGS_FILE: Final = "settings.json"  # in it, and not among the arguments: settings may hold secrets
 RETRIES: Final = 100_000  # a killed worker is an ordinary event here; Spark gives up after four by default
+
+
+SETTINGS: Final = {"spark.python.daemon.module": DAEMON, "spark.task.maxFailures": str(RETRIES)}
+
+
+def _given(folder: Path) -> dict[str, str]:
+    """By the user."""
+    file = folder / SETTINGS_FILE
+    return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 class SparkDriver:
@@ -46,8 +58,7 @@ class SparkDriver:
         from sinkproof.reference_engine.shells.spark.spark_session import start_session
 
         os.environ[WORKERS_LOG] = log = str(folder / WORKERS_FILE)
-        settings = {"spark.python.daemon.module": DAEMON, "spark.task.maxFailures": str(RETRIES)}
-        settings[f"spark.executorEnv.{WORKERS_LOG}"] = log
+        settings = {**_given(folder), **SETTINGS, f"spark.executorEnv.{WORKERS_LOG}": log}
         self.session = start_session(master=master, folder=folder, settings=settings)
         self.run: SparkRun | None = None
         self.is_local = master.startswith("local[")
@@ -77,16 +88,19 @@ class SparkDriver:
 
     def do_run(self, run: SparkRun) -> None:
         RunFolder(run.folder).processes.write_text(str(os.getpid()))
-        tasks = len(run.deployment().job.widest.subtasks)
+        subtasks = run.deployment().job.widest.subtasks
+        tasks, parts = len(subtasks), Counter(subtask.name.partition("[")[0] for subtask in subtasks)
+        title = f"{run.title or run.recipe} ({', '.join(f'{count} {name}' for name, count in parts.items())})"
         if not on_one_host(self.master):
             run = replace(run, host=own_address(master_address(self.master)))
         self.run = run = replace(run, coordinator=begin(self.coordinator_parent_commands, run))
-        threading.Thread(target=self._job, args=(run, tasks), daemon=True).start()
+        threading.Thread(target=self._job, args=(run, tasks, title), daemon=True).start()
         self._answer("running")
 
-    def _job(self, run: SparkRun, tasks: int) -> None:
+    def _job(self, run: SparkRun, tasks: int, title: str) -> None:
         context = self.session.sparkContext
         try:
+            context.setJobDescription(title)
             slots = context.parallelize(range(tasks), tasks)
             slots.mapPartitionsWithIndex(lambda index, _: supervise(index, run)).collect()
         except Exception as error:  # the border: any failure of Spark is reported as text

@@ -5,6 +5,7 @@ Descendants of a dead driver become our children (a subreaper): their wait statu
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -24,7 +25,7 @@ from sinkproof.chaos.processes.parent_death import adopt_orphans
 from sinkproof.chaos.shared.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
-from sinkproof.reference_engine.shells.spark.driver_process import WORKERS_FILE
+from sinkproof.reference_engine.shells.spark.driver_process import SETTINGS_FILE, WORKERS_FILE
 from sinkproof.reference_engine.shells.spark.host_addresses import on_one_host
 from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -68,6 +69,7 @@ class Cluster:
         self.folder, self.master = folder, master
         self.inside: Sequence[str] = ()
         self.environment: Mapping[str, str] = {}
+        self.settings: Mapping[str, str] = {}  # of Spark, by the user
         self.executors_seconds, self.say = executors_seconds, say
         self.surveyed: set[Path] = set()  # folders that every host shares
         self.process: subprocess.Popen[bytes] | None = None
@@ -98,6 +100,9 @@ class Cluster:
     def start(self) -> None:
         """Raises SparkFailed with the driver's own words."""
         ours, its = socket.socketpair()
+        if self.settings:
+            with open(self.folder / SETTINGS_FILE, "w", opener=partial(os.open, mode=0o600)) as file:
+                json.dump(dict(self.settings), file)
         driver = [sys.executable, "-m", MODULE, str(os.getpid()), str(its.fileno()), self.master, str(self.folder)]
         with open(self.folder / LOG, "ab", opener=partial(os.open, mode=0o600)) as log:
             self.process = subprocess.Popen(

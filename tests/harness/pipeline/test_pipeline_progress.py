@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import signal
+from datetime import UTC, datetime
 
+import click
 import pytest
 
-from sinkproof.cli.pipeline_run import Interrupts, Milliseconds, _master
+from sinkproof.cli.pipeline_run import Interrupts, Milliseconds, SparkSetting, _master
 from sinkproof.pipeline.pipeline_progress import CLEAR, PipelineStatus, open_line
 
 
@@ -16,10 +20,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def output_on(stream: io.StringIO, *, quiet: bool = False) -> str:
+def output_on(stream: io.StringIO, **options: bool) -> str:
     """Twelve seconds of a pipeline, shown ten times a second; it stops in the last fifth of a second."""
     now = [0.0]
-    line = open_line(stream, clock=lambda: now[0], quiet=quiet)
+    line = open_line(stream, clock=lambda: now[0], **options)
     line.say("starting Spark")
     status = PipelineStatus(rows=0, total=12_000)
     for tenth in range(120):
@@ -41,6 +45,29 @@ def test_a_log_gets_a_line_every_five_seconds_and_one_when_the_job_begins_to_sto
         "11,800 of 12,000 rows (98 %), 1,000 rows/s, 59 checkpoints, 1 restart; "
         "stopping with a checkpoint (again: at once)",
     ] == output_on(io.StringIO()).splitlines()
+
+
+def test_a_log_as_json_has_the_numbers_and_the_messages_also_on_a_terminal() -> None:
+    lines = [json.loads(line) for line in output_on(Terminal(), as_json=True).splitlines()]
+    assert [None, 5000, 10_000, 11_800] == [line.get("rows") for line in lines]
+    assert "starting Spark" == lines[0]["message"]
+    assert (True, 59, 1, 12_000) == tuple(lines[-1][name] for name in ("stopping", "checkpoints", "restarts", "total"))
+    assert all(datetime.fromisoformat(line["at"]).tzinfo is UTC for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("spark.ui.enabled", "is no setting of Spark. Write spark.NAME=VALUE"),
+        ("user.name=x", "is no setting of Spark"),
+        ("spark.master=local[2]", "spark.master is for sinkproof to set: name it with --master"),
+        ("spark.task.maxFailures=1", "spark.task.maxFailures is for sinkproof to set"),
+    ],
+)
+def test_settings_that_sinkproof_needs_are_refused(given: str, words: str) -> None:
+    with pytest.raises(click.BadParameter, match=re.escape(words)):
+        SparkSetting().convert(given, None, None)
+    assert ("spark.a", "b=c") == SparkSetting().convert("spark.a=b=c", None, None)
 
 
 def test_a_terminal_gets_one_line_that_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
