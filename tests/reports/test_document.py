@@ -41,6 +41,9 @@ PROMISED = {  # a key less, and readers of certificates break; a key more, and e
     "Finding": "oracle claimed shell schedule why replay lost extra",
     "TimelineEvent": "at actor what struck",
     "SourceLine": "file number text",
+    "TargetChange": "at place actor generation",
+    "RowSeen": "row when_struck in_the_end",
+    "TargetRecord": "changes rows before after rows_before rows_after",
     "Measurement": "name value",
     "TaskFailure": " ".join(("why", "whose")),
 }
