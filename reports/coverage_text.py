@@ -9,6 +9,7 @@ from sinkproof.reports.document import Document
 from sinkproof.reports.report_facts import Totals, beside, count, is_done, plural
 
 LINES_LISTED_MOST: Final = 12
+STAGES_NAMED: Final = 3  # of those that were not reached
 NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
     "never_run": "never ran",
     "handlers_never_run": "handle or raise exceptions, and never ran",
@@ -89,9 +90,16 @@ def caveat_lines(subject: Document) -> list[str]:
     ]
     return [*compared, *kept] + [
         f"not run to the end, {shell} shell: {'; '.join(begun)}{'. ' if begun and others else ''}"
-        f"{'Not reached: ' if others else ''}{'; '.join(others)}"
+        f"{'Not reached: ' if others else ''}{_first_of(others)}"
         for shell, (begun, others) in left.items()
     ]
+
+
+def _first_of(stages: Sequence[str]) -> str:
+    """The page and the certificate have all of them."""
+    more = len(stages) - STAGES_NAMED
+    named = "; ".join(stages[: STAGES_NAMED if more > 1 else None])
+    return f"{named}; and {plural(more, 'further stage')}" if more > 1 else named
 
 
 def code_lines(subject: Document) -> list[str]:
@@ -147,6 +155,8 @@ def _inside_lines(inside: Document) -> list[str]:
         lines[0] += f", and before {_each(inside['restart_killed'], restart, 'outward call')} of its restart{different}"
     if inside["left_total"]:
         lines.append(f"not met again: {', '.join(inside['left'])}, of {count(inside['left_total'])} in all")
+    if inside.get("not_back"):
+        lines.append(f"it did not start again after {plural(inside['not_back_total'], 'run')}: {inside['not_back'][0]}")
     if inside["background"]:
         lines.append(f"not killed before what it does without a request: {', '.join(inside['background'])}")
     return [*lines, *inside["unseen"]]

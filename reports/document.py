@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args
 
+from sinkproof.reports.at_target.target_record import RowId as RowId
+from sinkproof.reports.at_target.target_record import TargetRecord as TargetRecord
 from sinkproof.reports.json_files import Count, Seconds, promised, says
 from sinkproof.reports.json_files import plain as plain
 from sinkproof.reports.json_files import replace_file as replace_file
@@ -28,9 +30,6 @@ VERDICTS: Final = get_args(VerdictWord)
 GRADES: Final = get_args(GradeWord)
 OUTCOMES: Final = get_args(OutcomeWord)
 
-RowId = Annotated[
-    Sequence[int | str], says("the identity of a row: [split, offset]; of an aggregate [key, window]", min_length=1)
-]
 Lines = Sequence[Annotated[int, says("from 1", ge=1)]]
 Document = dict[str, Any]
 
@@ -105,6 +104,10 @@ class Finding:
             " open begins a new attempt"
         ),
     ] = ()
+    target: Annotated[
+        TargetRecord | None,
+        says("each change of the target in the same run, made once more, and which attempt made it"),
+    ] = None
     line: Annotated[SourceLine | None, says("the source line that was executed when the last fault was injected")] = (
         None
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports import story
+from sinkproof.reports.ci.since_earlier import Earlier, gone_text
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text
 from sinkproof.reports.document import Document
 
@@ -14,7 +16,8 @@ FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not
 SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>|#~&@])")
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> str:
+    """`earlier`: a certificate beside this one."""
     known = facts.filled(document)
     lines = [
         f"### {facts.verdict_text(known['verdict'])}: sinkproof certificate",
@@ -29,8 +32,10 @@ def render(document: Mapping[str, Any]) -> str:
             *map(_row, known["subjects"]),
             "",
         ]
+    if earlier is not None:
+        lines += [f"{escaped(earlier.summary(known['subjects']))}.", ""]
     for subject in known["subjects"]:
-        lines += _findings(subject)
+        lines += _findings(subject, earlier)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
     lines += [f"- {escaped(line)}" for line in facts.closure_lines(known)]
     lines += [f"- {escaped(line)}" for line in bounds_lines(known["subjects"])]
@@ -56,20 +61,25 @@ def _row(subject: Document) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _findings(subject: Document) -> list[str]:
+def _findings(subject: Document, earlier: Earlier | None) -> list[str]:
+    gone = [f"- gone: {escaped(gone_text(finding))}" for finding in earlier.gone(subject)] if earlier else []
     if subject["verdict"] == "upheld":
-        return []
+        return [f"**{escaped(subject['name'])}**:", "", *gone, ""] if gone else []
     lines = [f"**{escaped(subject['name'])}**: {escaped(subject['why'])}", ""]
     for finding in subject["findings"][:FINDINGS_SHOWN]:
-        lines.append(f"- {finding['oracle']} ({facts.claimed_text(finding['claimed'])}): {escaped(finding['why'])}")
+        word = earlier.word(subject, finding) if earlier else ""
+        kind = f"{facts.claimed_text(finding['claimed'])}{f', {word}' if word else ''}"
+        lines.append(f"- {finding['oracle']} ({kind}): {escaped(finding['why'])}")
         lines += [
             f"  - {kind}: {escaped(facts.rows_text(finding, kind))}"
             for kind in ("lost", "extra")
             if facts.rows_total(finding, kind)
         ]
+        lines += [f"  - {escaped(line)}" for line in story.at_target(finding)]
         lines += ["", *_fenced(finding["replay"]), ""]
     more = len(subject["findings"]) - FINDINGS_SHOWN
-    return [*lines, f"and {facts.plural(more, 'more finding')}", ""] if more > 0 else lines
+    lines += [f"and {facts.plural(more, 'more finding')}", ""] if more > 0 else []
+    return [*lines, *gone, ""] if gone else lines
 
 
 def _fenced(text: str) -> list[str]:

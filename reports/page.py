@@ -13,23 +13,30 @@ from markupsafe import Markup
 
 from sinkproof.reports import canary_table, coverage_text, finding_groups, grid, picture, story
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.at_target import target_words
+from sinkproof.reports.ci import since_earlier
+from sinkproof.reports.ci.since_earlier import Earlier
 
 TEMPLATE: Final = "page.html.j2"
 SCRIPT: Final = "page.js.j2"
 OTHER_FINDINGS_SHOWN: Final = 6  # per subject; the document has them all
 
 
-def render(document: Mapping[str, Any]) -> str:
+def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> str:
+    """`earlier`: a certificate beside this one."""
     return filled(
         TEMPLATE,
         document=facts.filled(document),
         environment_text=environment_text,
+        earlier=earlier,
         facts=facts,
+        gone_text=since_earlier.gone_text,
         coverage=coverage_text,
         grid_of=grid.grid,
         kill_table_of=canary_table.kill_table,
         lines_around=finding_groups.lines_around,
         picture=picture.picture,
+        seen=target_words.seen,
         sentence=story.sentence,
         story=story.story,
         OTHERS_SHOWN=OTHER_FINDINGS_SHOWN,

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Final
 
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.at_target import target_words
 from sinkproof.reports.document import Document
 from sinkproof.reports.story import COORDINATOR, READER, StoryEvent, Timeline, generation_name, sentence, story
 
@@ -22,11 +23,13 @@ NAME_LONGEST: Final = 24
 LANE_HEIGHT: Final = 38
 TOP: Final = 34  # for the generations' names
 BOTTOM: Final = 26  # for the times
+ENDING_HEIGHT: Final = 24  # below the reader's lane, where that shows what became visible
 RIGHT: Final = 22
 PLOT_WIDTH_LEAST: Final = 800.0
 UNIT_WIDTH_MOST: Final = 17.0  # of the shortest distance: the circle of an acknowledgement is 16 wide
 LONGEST_WAIT: Final = 2.5  # in units: longer waits are shortened to this
 TICKS_APART: Final = 70.0
+LABELS_APART: Final = 30.0  # numbers of rows; closer ones stand one below the other
 LABEL_CHARACTER_WIDTH: Final = 6.6
 
 
@@ -49,6 +52,31 @@ class FaultMark:
     anchor: str  # start or end: the side where there is room
     text_x: float
     text_y: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeMark:
+    """A change of the target: at the lane of its attempt, and where rows appear or vanish, at the reader's.
+    `label`: how many. `wrong`: some appear once more, or vanish. `old`: of an attempt that has been replaced.
+    """
+
+    x: float
+    y: float
+    reader_y: float
+    label: str
+    label_y: float
+    wrong: bool
+    old: bool
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspension:
+    """From the fault until the attempt acts again."""
+
+    since: float
+    until: float
+    y: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +114,8 @@ class Picture:
     bands: tuple[Band, ...]
     fronts: tuple[Front, ...]
     marks: tuple[TimelineMark, ...]
+    changes: tuple[ChangeMark, ...]
+    suspensions: tuple[Suspension, ...]
     faults: tuple[FaultMark, ...]
     ticks: tuple[tuple[float, str], ...]
     gaps: tuple[tuple[float, int], ...]  # where events were left out, and how many
@@ -107,7 +137,9 @@ class _Canvas:
         units = places[-1] if places else 1.0
         self.unit = UNIT_WIDTH_MOST if units * UNIT_WIDTH_MOST > PLOT_WIDTH_LEAST else PLOT_WIDTH_LEAST / max(units, 1)
         self.right = self.left + units * self.unit + 12
-        self.bottom = TOP + LANE_HEIGHT * len(self.names)
+        ending_height = ENDING_HEIGHT * any(each.kind == "change" for each in timeline.events)
+        self.bottom = TOP + LANE_HEIGHT * len(self.names) + ending_height
+        self.ending_y = self.y(READER) + ending_height
         xs = [round(self.left + 6 + place * self.unit, 1) for place in places]
         self.events = list(zip(xs, timeline.events, strict=True))  # with their positions
 
@@ -126,12 +158,14 @@ def picture(finding: Document) -> Picture:
         lanes=tuple(_lane(name, canvas) for name in canvas.names),
         bands=tuple(_bands(canvas)),
         fronts=tuple(_fronts(canvas)),
-        marks=tuple(_mark(x, each, canvas) for x, each in canvas.events if each.kind != "fault"),
+        marks=tuple(_mark(x, each, canvas) for x, each in canvas.events if each.kind not in ("fault", "change")),
+        changes=tuple(_changes(canvas)),
+        suspensions=tuple(_suspensions(canvas)),
         faults=tuple(_fault_marks(canvas, finding["line"])),
         ticks=tuple(_ticks(canvas)),
         gaps=tuple((x - canvas.unit / 2, each.left_out) for x, each in canvas.events if each.left_out),
         ending=timeline.ending,
-        ending_y=canvas.y(READER),
+        ending_y=canvas.ending_y,
     )
 
 
@@ -218,6 +252,41 @@ def _mark(x: float, each: StoryEvent, canvas: _Canvas) -> TimelineMark:
         label="" if each.checkpoint is None else str(each.checkpoint),
         title=f"{each.at:.3f} s, {each.actor}: {sentence(each)}",
     )
+
+
+def _changes(canvas: _Canvas) -> list[ChangeMark]:
+    marks: list[ChangeMark] = []
+    for x, each in canvas.events:
+        if each.change is None:
+            continue
+        before = next((mark for mark in reversed(marks) if mark.label), None)
+        is_near = before is not None and x - before.x < LABELS_APART and before.label_y == canvas.y(READER) + 4
+        appeared, vanished = len(each.change["appeared"]), len(each.change["vanished"])
+        numbers = [f"+{appeared}" if appeared else "", f"-{vanished}" if vanished else ""]
+        marks.append(
+            ChangeMark(
+                x=x,
+                y=canvas.y(each.actor),
+                reader_y=canvas.y(READER),
+                label=" ".join(filter(None, numbers)),
+                label_y=canvas.y(READER) + (15 if is_near else 4),
+                wrong=target_words.is_wrong(each.change),
+                old=each.change["generation"] < each.begun,
+                title=f"{each.at:.3f} s, {each.actor}: {sentence(each)}",
+            )
+        )
+    return marks
+
+
+def _suspensions(canvas: _Canvas) -> list[Suspension]:
+    """From each fault until the same attempt goes on."""
+    found, since = [], dict[str, float]()
+    for x, each in canvas.events:
+        if each.kind == "fault":
+            since[each.actor] = x
+        elif each.change and each.change["goes_on"] and each.actor in since:
+            found.append(Suspension(since=since.pop(each.actor), until=x, y=canvas.y(each.actor)))
+    return found
 
 
 def _fault_marks(canvas: _Canvas, line: Document | None) -> list[FaultMark]:

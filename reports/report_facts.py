@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, Final
 
+from sinkproof.reports.at_target.target_record import RowSeen, TargetChange, TargetRecord
 from sinkproof.reports.document import (
     CanaryResult,
     ClosureResult,
@@ -53,15 +54,13 @@ CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uf
 WORST_FIRST: Final = ("violated", "unknown", "upheld")
 OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are missing
     "complete": True,
-    "notes": [],
-    "failures": [],
-    "measurements": [],
-    "unkept": [],
-    "command": "",
-    "date": "",
+    **{key: [] for key in ("notes", "failures", "measurements", "unkept")},
+    **dict.fromkeys(("command", "date"), ""),
     "glossary": {},
 }
 PARTS_OF_SHELL: Final = {"stages": StageResult, "outcomes": PointOutcome}
+PARTS_OF_TARGET: Final = {"changes": TargetChange, "rows": RowSeen}
+NO_PARTS: Final[Mapping[str, type]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,21 +94,26 @@ def _filled_subject(subject: Mapping[str, Any]) -> Document:
         **_filled(SubjectResult, subject),
         "shells": [_filled_shell(shell) for shell in subject["shells"]],
         "code": [_filled(CodeCoverage, file) for file in subject.get("code", [])],
-        "findings": [_filled(Finding, finding) for finding in by_weight(subject["findings"], subject=subject["name"])],
+        "findings": [_filled_finding(finding) for finding in by_weight(subject["findings"], subject=subject["name"])],
     }
+
+
+def _filled_finding(finding: Mapping[str, Any]) -> Document:
+    target = finding.get("target")
+    return {**_filled(Finding, finding), "target": target and _filled(TargetRecord, target, parts=PARTS_OF_TARGET)}
 
 
 def _filled_shell(shell: Mapping[str, Any]) -> Document:
     """`closures` has all of them, the one under its own key first."""
     found = [shell["closure"]] if shell["closure"] else []
     closures = [_filled(ClosureResult, closure) for closure in (*found, *shell.get("closures", []))]
-    parts = {key: [_filled(part, each) for each in shell.get(key, [])] for key, part in PARTS_OF_SHELL.items()}
-    return {**_filled(ShellResult, shell), **parts, "closures": closures}
+    return {**_filled(ShellResult, shell, parts=PARTS_OF_SHELL), "closures": closures}
 
 
-def _filled(part: type, given: Mapping[str, Any]) -> Document:
-    """`part`: the class of document.py that has the same keys, and their defaults."""
-    return {**given, **{name: value for name, value in _defaults(part).items() if name not in given}}
+def _filled(part: type, given: Mapping[str, Any], *, parts: Mapping[str, type] = NO_PARTS) -> Document:
+    """`part`: the class of document.py with the same keys, and their defaults. `parts`: of the items of its lists."""
+    lists = {key: [_filled(inner, each) for each in given.get(key, [])] for key, inner in parts.items()}
+    return {**_defaults(part), **given, **lists}
 
 
 @cache
@@ -277,16 +281,13 @@ def headline(document: Document) -> list[tuple[str, str, str]]:
     schedules, kept = _sums(all_totals, "schedules_run", "schedules_kept")
     kills, kills_kept = _sums(all_totals, "kills", "kills_kept")
     steps, known = _sums(all_totals, "points_reached", "points_total")
-    complete = sum(closure["complete"] for closure in closures)
+    states, complete = (sum(each[key] for each in closures) for key in ("states", "complete"))
+    within = f"in {plural(len(closures), 'closure')}, {complete} complete"
     return [
         ("schedules run", count(schedules), f"{count(kept)} kept" if kept else ""),
         ("real kills", count(kills), f"{count(kills_kept)} kept" if kills_kept else ""),
         ("steps with a fault", count(steps), f"of {count(known)} found"),
-        (
-            "durable states crashed from",
-            count(sum(closure["states"] for closure in closures)),
-            f"in {plural(len(closures), 'closure')}, {complete} complete" if closures else "",
-        ),
+        *([("durable states crashed from", count(states), within)] if closures else []),
         ("canaries convicted", count(sum(canary["convicted"] for canary in canaries)), _of_canaries(canaries)),
     ]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.at_target import target_words
 from sinkproof.reports.document import Document
 
 COORDINATOR: Final = "coordinator"
@@ -24,7 +25,9 @@ EVENTS_AROUND_FAULT: Final = 7
 FAULTS_FOLLOWED: Final = 3
 BOLT: Final = "⚡"
 LINES_OF_WORDS: Final = 9
+LINES_WITH_CHANGES: Final = 11  # where the effects on the target are known, too
 ROWS_NAMED: Final = 4
+CHANGES_TOLD: Final = 3
 EXTRA_MEANS: Final = {"O3": "seen early or again", "O9": "added by a replaced attempt"}
 WORDS_LONGEST: Final = 90  # of one event: a sink's own error may be a page
 
@@ -35,7 +38,7 @@ ENDS_JOB: Final = re.compile(r"job|power|bytes|names|rewind|forget|drain|cancel"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryEvent:
-    """One parsed event. `kind`: fault, generation, one of OF_A_CHECKPOINT, or other."""
+    """One parsed event. `kind`: fault, generation, one of OF_A_CHECKPOINT, change (of the target), or other."""
 
     at: float
     actor: str
@@ -46,6 +49,7 @@ class StoryEvent:
     fault: str = ""
     point: str = ""
     begun: int = 0  # the number of generations so far; the engine's own numbers look like 700002
+    change: Mapping[str, Any] | None = None  # of the target
     left_out: int = 0  # number of events not shown right before this one
 
     def stops(self, actor: str) -> bool:
@@ -64,7 +68,7 @@ class Timeline:
 
 
 def story(finding: Document) -> Timeline:
-    shown = _shown(_counted([_story_event(event) for event in finding["timeline"]]))
+    shown = _shown(_counted(_with_changes(finding)))
     return Timeline(
         events=tuple(shown),
         actors=tuple(sorted(dict.fromkeys(each.actor for each in shown), key=_place)),
@@ -77,10 +81,36 @@ def words(finding: Document) -> list[tuple[str, str, str]]:
     timeline = story(finding)
     worth = [each for each in timeline.events if each.kind != "acknowledged"]
     first = next((index for index, each in enumerate(worth) if each.kind == "fault"), 0)
-    start = max(0, min(first - 2, len(worth) - LINES_OF_WORDS + 1))
-    kept = worth[start : start + LINES_OF_WORDS - 1]
+    lines_most = LINES_OF_WORDS if not finding["target"] else LINES_WITH_CHANGES
+    start = max(0, min(first - 2, len(worth) - lines_most + 1))
+    kept = worth[start : start + lines_most - 1]
     lines = [(f"{each.at:.3f}", each.actor, sentence(each)) for each in kept]
     return [*lines, ("end", READER, timeline.ending)] if lines else []
+
+
+def _with_changes(finding: Document) -> list[StoryEvent]:
+    """The events of the timeline; between them the changes of the target, where they are known."""
+    events: list[StoryEvent] = []
+    changes = [each for each in (finding["target"] or {"changes": []})["changes"] if not each["struck"]]
+    for place, event in enumerate([*finding["timeline"], None]):
+        while changes and (event is None or changes[0]["place"] <= place):
+            events.append(_change_event(changes.pop(0)))
+        events += [_story_event(event)] if event is not None else []
+    return events
+
+
+def _change_event(change: Mapping[str, Any]) -> StoryEvent:
+    text = target_words.sentence(change)
+    return StoryEvent(at=change["at"], actor=change["actor"], generation=None, kind="change", text=text, change=change)
+
+
+def at_target(finding: Document) -> list[str]:
+    """How often its rows were visible, and the first changes that made rows appear once more, or vanish."""
+    if not finding["target"]:
+        return []
+    wrong = [each for each in story(finding).events if each.change and target_words.is_wrong(each.change)]
+    told = [f"{each.at:.3f} {each.actor}: {sentence(each)}" for each in wrong[:CHANGES_TOLD]]
+    return [*target_words.seen(finding["target"]["rows"]), *told]
 
 
 def sentence(each: StoryEvent) -> str:
@@ -97,6 +127,8 @@ def sentence(each: StoryEvent) -> str:
             return f"{checkpoint} is complete"
         case "declined":
             return f"declines {checkpoint}"
+        case "change" if each.change and each.begun > each.change["generation"]:
+            return f"as generation {each.change['generation']}, {each.text}"
         case _:
             return each.text
 

@@ -13,6 +13,8 @@ from rich.text import Text
 
 from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.at_target import target_words
+from sinkproof.reports.ci.since_earlier import Earlier, gone_text
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
 from sinkproof.reports.document import Document
 
@@ -24,10 +26,15 @@ NAME_LEAST: Final = 20  # columns for the name of a subject
 FINDINGS_SHOWN: Final = 5  # groups per subject; the page and the document have them all
 UNCLAIMED_SHOWN: Final = 2  # of those: unclaimed flaws must not hide broken claims
 WIDTH_MIN: Final = 40
+ROWS_SEEN_MOST: Final = 4  # of one finding
 
 
-def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False) -> str:
-    """`width`: of the terminal. Replay commands are never wrapped, so that they can be copied whole."""
+def render(
+    document: Mapping[str, Any], *, width: int = 120, color: bool = False, earlier: Earlier | None = None
+) -> str:
+    """`width`: of the terminal. `earlier`: a certificate beside this one. Replay commands are never wrapped, so that
+    they can be copied whole.
+    """
     known = facts.filled(document)
     console = Console(
         file=io.StringIO(),
@@ -41,7 +48,9 @@ def render(document: Mapping[str, Any], *, width: int = 120, color: bool = False
     with console.capture() as capture:
         _subjects(console, known)
         for subject in known["subjects"]:
-            _findings(console, subject)
+            _findings(console, subject, earlier)
+        if earlier is not None:
+            console.print(_text(earlier.summary(known["subjects"])))
         _conclusion(console, known)
     return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
@@ -103,7 +112,7 @@ def _subject_facts(subject: Document) -> dict[str, Text]:
     }
 
 
-def _findings(console: Console, subject: Document) -> None:
+def _findings(console: Console, subject: Document, earlier: Earlier | None) -> None:
     findings = subject["findings"]
     if subject["verdict"] != "upheld" and subject["why"]:
         console.print(Text.assemble(_verdict(subject["verdict"]), f"  {facts.visible(subject['name'])}"))
@@ -115,29 +124,37 @@ def _findings(console: Console, subject: Document) -> None:
     shown = [*claimed[:FINDINGS_SHOWN], *unclaimed[:UNCLAIMED_SHOWN]]
     pictured = [finding for finding in facts.pictured(subject) if finding["claimed"]]
     for group in shown:
-        _finding(console, subject, group, timeline=group[0] in pictured)
+        word = earlier.words(subject, group) if earlier else ""
+        _finding(console, subject, group, timeline=group[0] in pictured, word=word)
     if left := sum(map(len, groups)) - sum(map(len, shown)):
         more = facts.plural(left, "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
+        console.print()
+    for finding in earlier.gone(subject) if earlier else ():
+        console.print(_text(f"{facts.SYMBOLS['upheld']} {subject['name']}: gone: {gone_text(finding)}"))
         console.print()
     for sentence in (*code_lines(subject), *caveat_lines(subject)):
         console.print(_text(f"  {subject['name']}: {sentence}"))
 
 
-def _finding(console: Console, subject: Document, group: Sequence[Document], *, timeline: bool) -> None:
+def _finding(console: Console, subject: Document, group: Sequence[Document], *, timeline: bool, word: str) -> None:
     """The first of a group in full, and where the others struck."""
     finding, others = group[0], group[1:]
     symbol = facts.SYMBOLS["violated" if finding["claimed"] else "finding"]
     broken = f" {finding['claim']}" if finding["claim"] else ""
-    kind = facts.claimed_text(finding["claimed"])
+    kind = ", ".join(filter(None, (facts.claimed_text(finding["claimed"]), word)))
     title = f"{symbol} {subject['name']}: {finding['oracle']}{broken} ({kind}), {finding['shell']} shell"
     console.print(Text(facts.visible(title), style="bold"))
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     also = [("also", f"{facts.plural(len(others), 'finding')} at {finding_groups.also_at(others)}")] if others else []
+    source = finding_groups.lines_around(finding["line"]) if finding["line"] else []
     for name, value in [*_evidence(finding), *also]:
-        grid.add_row(Text(f"  {name}"), _text(value))
+        text = _text(value)
+        if value in source:  # indentation says more than the end of a long line
+            text.no_wrap, text.overflow = True, "ellipsis"
+        grid.add_row(Text(f"  {name}"), text)
     console.print(grid)
     if timeline:
         _timeline(console, finding)
@@ -161,14 +178,20 @@ def _timeline(console: Console, finding: Document) -> None:
 def _evidence(finding: Document) -> list[tuple[str, str]]:
     found = [("why", finding["why"])]
     found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
-    found += [("rows", ", ".join(finding["contents"]))] if finding["contents"] else []
+    target = finding["target"]
+    if target:
+        rows = target_words.seen(target["rows"][:ROWS_SEEN_MOST])
+        found += [("rows" if not number else "", each) for number, each in enumerate(rows)]
+    elif finding["contents"]:
+        found.append(("rows", ", ".join(finding["contents"])))
     if line := finding["line"]:
         inside = f" in {line['function']}" if line.get("function") else ""
         found.append(("line", f"{facts.line_text(line)}{inside}  {line['text'].strip()}"))
         found += [("", text) for text in finding_groups.lines_around(line)]
     if finding["steps"]:
         found.append(("after", " → ".join(finding["steps"])))
-    found += [("then" if not number else "", each) for number, each in enumerate(finding["effects"])]
+    if not target:
+        found += [("then" if not number else "", each) for number, each in enumerate(finding["effects"])]
     if finding["root_cause"]:
         found.append(("likely", finding["root_cause"]))
     return [*found, ("faults", finding["schedule"])]

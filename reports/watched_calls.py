@@ -82,4 +82,6 @@ class InsideService:
     unseen: Annotated[Texts, says("why changes may have been missed")] = ()
     left: Annotated[Texts, says("some of the calls that no later run has met at their place")] = ()
     left_total: Annotated[Count, says("how many such calls there are")] = 0
+    not_back: Annotated[Texts, says("where it was killed in some runs after which it did not start again")] = ()
+    not_back_total: Annotated[Count, says("how many such runs there are")] = 0
     unwatched: Annotated[str, says("why it was not killed inside; empty: it was")] = ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shutil
 import signal
 import threading
 from collections import Counter
@@ -150,6 +151,7 @@ class WatchedService:
 
     def __enter__(self) -> Self:
         self.service.stop()
+        shutil.copytree(self._data, self._data_before, symlinks=True, dirs_exist_ok=True)
         self.service.on_spawn = self._spawned
         try:
             self.service.start()
@@ -165,6 +167,24 @@ class WatchedService:
         self.service.stop()
         self._end_watch()
         os.close(self._over)
+        self.service.start()
+
+    @property
+    def _data(self) -> Path:
+        return self.service.data_folder(self.node)
+
+    @property
+    def _data_before(self) -> Path:
+        """A copy, of before the first kill."""
+        return self.service.folder / "data-before"
+
+    def renew(self) -> None:
+        """It does not start again with what it has: it goes on with what it had before the first kill."""
+        self.service.kill()
+        self._end_watch()
+        shutil.rmtree(self._data)
+        shutil.copytree(self._data_before, self._data, symlinks=True)
+        self.failed, self._pending = None, []
         self.service.start()
 
     def begin(self, faults: Sequence[Fault]) -> None:
@@ -283,7 +303,7 @@ class WatchedService:
             try:
                 self.service.start()
             except ServiceFailed:
-                if not may_die:
+                if not (may_die and self._is_readable(0)):  # it has ended by itself
                     raise
         if is_first:
             self.run.acknowledged, self.run.windows_before = self._returned, windows_before
@@ -299,7 +319,7 @@ class WatchedService:
 
     def _spawned(self, listener: int) -> None:
         self._end_watch()
-        names, kill = DataFolderNames(str(self.service.data_folder(self.node))), partial(self.service.strike, self.node)
+        names, kill = DataFolderNames(str(self._data)), partial(self.service.strike, self.node)
         self._watch = SystemCallWatch(listener, names, kill=kill, armed=self._armed())
 
     def _end_watch(self) -> None:

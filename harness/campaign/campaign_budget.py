@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
+from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.campaign.inside_service.inside_campaign import SECONDS_MOST as INSIDE_SECONDS_MOST
 from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
@@ -138,8 +139,9 @@ def _simulated(
             from sinkproof.campaign.random_soak import soak
 
             soak(runner, results, seconds=task.soak_seconds, first_seed=task.seed)
+        look_closer(results, runner)
     if not results.contract.is_ours and results.breaks_a_claim:
-        from sinkproof.campaign.confirmation import confirm
+        from sinkproof.campaign.found_again.confirmation import confirm
 
         confirm(results, hang_seconds=task.hang_seconds)
     return campaign.closures.summary()
@@ -159,6 +161,7 @@ def _process(
     ):
         campaign = ProcessCampaign(runner, results, should_stop=should_stop, run_all=workers.run_all)
         campaign.carry_out(PROCESS_PLAN)
+        look_closer(results, runner)
     return None
 
 

@@ -48,8 +48,16 @@ def contents_of(anomaly: Anomaly, job: str) -> list[str]:
     """Key and value of some of its rows, as the source of this job sends them."""
     source = input_of(job)
     rows = [row for row in dict.fromkeys((*anomaly.lost, *anomaly.extra)) if _is_sent(row, source)][:ROWS_SHOWN]
-    sent = [source.batch(split, offset).rows[0] for split, offset in rows]
-    return [f"{row.split}:{row.offset} {row.key}={row.value[:VALUE_SHOWN]}" for row in sent]
+    return [f"{split}:{offset} {row_sent((split, offset), job)}" for split, offset in rows]
+
+
+def row_sent(row: Identity, job: str) -> str:
+    """Its key and value, as the source of this job sends them; empty if it sends no such row."""
+    source = input_of(job)
+    if not _is_sent(row, source):
+        return ""
+    sent = source.batch(*row).rows[0]
+    return f"{sent.key}={sent.value[:VALUE_SHOWN]}"
 
 
 def _is_sent(row: Identity, source: Input) -> bool:

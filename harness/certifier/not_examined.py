@@ -102,6 +102,8 @@ def _unseen_inside_service(subject: SubjectProgress) -> str:
         return f"the service was to be killed inside, and was not, because {inside.unwatched}"
     if not inside.calls:
         return f"{inside.service} was to be killed inside, and no outward call of its data folder was seen"
+    if inside.not_back:
+        return f"{inside.service} did not start again, and what it has kept is not known: {inside.not_back[0]}"
     if inside.left_total:
         return f"{inside.service} was not killed before {inside.left_total} of its calls, such as {inside.left[0]}"
     return ""

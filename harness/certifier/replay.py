@@ -110,6 +110,7 @@ def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str
     if line and file and file.endswith(f"/{line['file']}") and int(line["number"]) not in executable_lines(Path(file)):
         return f"line {line['number']} of {line['file']} is not executed within a function"
     places = Counter((run_result.names[actor], point) for actor, point in run_result.trace)
+    passed = [point for name, point in places if name == fault.actor]
     if is_inside_service(fault):
         kills = [kill for window in run_result.inside for kill in window.kills_of(fault.actor)]
         others = ", ".join(f"{kill.point}#{kill.occurrence}" for kill in kills) or "none"
@@ -123,6 +124,12 @@ def _why_unfired(fault: Fault, contract: Contract, run_result: RunResult) -> str
         return "it was passed only before the preceding fault: faults strike in their order"
     if times:
         return f"it was passed {times} times"
+    if fault.actor not in run_result.names:
+        return f"there is no {fault.actor} in this job, but {', '.join(run_result.names)}"
+    met_lines = map(LINE.fullmatch, passed if line else ())
+    if executed := {int(met["number"]) for met in met_lines if met and line and met["file"] == line["file"]}:
+        numbers = ", ".join(map(str, sorted(executed)))
+        return f"never executed by {fault.actor}, but lines {numbers} of {fault.point[5:].rpartition(':')[0]}"
     known = sorted({point for name, point in places if name == fault.actor and not is_line(point)})
     return f"never passed; {fault.actor} passes {', '.join(known) or 'nothing'}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from importlib import resources
@@ -36,9 +37,9 @@ class {name}Contract:
 TEST: Final = '''"""{name} under faults: pytest collects one test per claim and protocol step."""
 
 from sinkproof import certification
-from {module}_contract import {name}Contract
+from {module}_contract import {contract}
 
-Test{name} = certification({name}Contract)
+Test{name} = certification({contract})
 '''
 CLAIMS: Final = {"an upsert target": "EFFECTIVELY_ONCE", "an append target": "AT_LEAST_ONCE"}  # else exactly once
 A_PATH: Final = re.compile(r"path|folder|dir|root|location", re.IGNORECASE)
@@ -78,21 +79,37 @@ def init(sink: str, service: str | None) -> None:
     arguments, open_ones = _arguments(found)
     words = {"name": found.__name__, "module": module, "claims": claims, "arguments": ", ".join(arguments)}
     contract = file.with_name(f"{file.stem}_contract.py")
+    named = _contract_in(contract) or f"{found.__name__}Contract"
     fill_in = f"  # fill in: {', '.join(open_ones)}" if open_ones else ""
-    _write(contract, CONTRACT.format(**words, fill_in=fill_in))
-    _write(file.with_name(f"test_{file.stem}.py"), TEST.format(**words))
+    is_new = _write(contract, CONTRACT.format(**words, fill_in=fill_in))
+    _write(file.with_name(f"test_{file.stem}.py"), TEST.format(**words, contract=named))
     subject = f"{module}_contract" if "." in module else contract.as_posix()
     service = service or ("gitlab" if Path(".gitlab-ci.yml").exists() else "github")
     if service in WORKFLOWS:
         path, source = WORKFLOWS[service]
         text = resources.files("sinkproof.cli").joinpath(source).read_text("utf-8")
-        _write(Path(path), text.replace(SAMPLE, f"{subject}:{found.__name__}Contract"))
-    click.echo(f"Next: let `committed` in {contract} give what a reader sees, then run:")
-    click.echo(f"  sinkproof certify {subject}:{found.__name__}Contract")
+        _write(Path(path), text.replace(SAMPLE, f"{subject}:{named}"))
+    first = f"let `committed` in {contract} give what a reader sees, then run" if is_new else "run"
+    click.echo(f"Next: {first}:")
+    click.echo(f"  sinkproof certify {subject}:{named}")
 
 
-def _write(path: Path, text: str) -> None:
-    """Only where there is nothing yet."""
+def _contract_in(file: Path) -> str:
+    """The first class with `committed` in a file that is kept; empty if there is none."""
+    try:
+        parsed = ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    classes = [each for each in parsed.body if isinstance(each, ast.ClassDef)]
+    return next((each.name for each in classes if any(_is_reader(part) for part in each.body)), "")
+
+
+def _is_reader(part: ast.stmt) -> bool:
+    return isinstance(part, ast.FunctionDef) and part.name == "committed"
+
+
+def _write(path: Path, text: str) -> bool:
+    """Only where there is nothing yet. Whether it was written."""
     with write_errors(f"cannot write {path}", next_step="Make the folder writable"):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -100,8 +117,9 @@ def _write(path: Path, text: str) -> None:
                 file.write(text)
         except FileExistsError:
             click.echo(f"kept     {path}: it exists already")
-        else:
-            click.echo(f"written  {path}")
+            return False
+        click.echo(f"written  {path}")
+        return True
 
 
 def _arguments(found: type) -> tuple[list[str], list[str]]:

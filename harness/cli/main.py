@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 import warnings
+from difflib import get_close_matches
 from typing import NoReturn
 
 import click
@@ -28,7 +29,21 @@ from sinkproof.cli.services_command import services
 from sinkproof.cli.table_command import table
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class Commands(click.Group):
+    """Offers the command that looks most like one that does not exist."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], self.commands, n=1)
+            others = f"Did you mean {close[0]!r}?" if close else f"There are: {', '.join(self.commands)}."
+            raise click.UsageError(f"{error.message} {others}", ctx) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="sinkproof")
 def cli() -> None:
     """Certifies that a sink delivers every row exactly once, by crashing it everywhere it can crash.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 OLD_DAYS: Final = 30  # a badge that a weekly run renews stays coloured
 FORMATS: Final = ("text", "markdown", "html", "junit", "sarif", "github", "badge", "badge-json")
+BESIDE_AN_EARLIER: Final = ("text", "html", "markdown")
 FOR_PERSONS: Final = ("text", "github")  # waivers are printed beside them; the others are read by programs
 
 
@@ -50,8 +51,17 @@ FOR_PERSONS: Final = ("text", "github")  # waivers are printed beside them; the 
     metavar="DAYS",
     help="A badge is grey when its certificate is older.",
 )
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="EARLIER",
+    help="The folder of an earlier certificate. The report says of each finding whether it is new, still there or "
+    "gone. For text, html and markdown.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the verdict, where an earlier step has told it.")
-def report(folder: Path, *, kind: str, summary: Path | None, old_days: int, exit_zero: bool) -> None:
+def report(
+    folder: Path, *, kind: str, summary: Path | None, old_days: int, against: Path | None, exit_zero: bool
+) -> None:
     """Render the certificate in FOLDER again.
 
     The exit status is that of its verdict; 0 for a violation that is waived in pyproject.toml.
@@ -60,12 +70,16 @@ def report(folder: Path, *, kind: str, summary: Path | None, old_days: int, exit
     sinkproof report .sinkproof/latest                                    as `certify` has printed it
     sinkproof report .sinkproof/latest --format sarif > sinkproof.sarif   for a code scanner
     sinkproof report .sinkproof/latest --format badge > badge.svg         for a README
+    sinkproof report .sinkproof/latest --against .sinkproof/main          what is new, still there, gone
     """
     from sinkproof.certifier.waivers import WaiverCheck, waivers_of
 
+    if against is not None and kind not in BESIDE_AN_EARLIER:
+        raise click.UsageError(f"--against: only for --format {', '.join(BESIDE_AN_EARLIER)}")
     check = WaiverCheck(document=load(folder), waivers=waivers_of(Path.cwd()), today=utc_now().date())
     click.echo(
-        _renderer(kind, check, old_days)(check.document), nl=kind not in ("sarif", "badge", "badge-json", "github")
+        _renderer(kind, check, old_days=old_days, against=against)(check.document),
+        nl=kind not in ("sarif", "badge", "badge-json", "github"),
     )
     for line in check.lines():
         click.echo(line, err=kind not in FOR_PERSONS)
@@ -74,15 +88,21 @@ def report(folder: Path, *, kind: str, summary: Path | None, old_days: int, exit
     sys.exit(0 if exit_zero else check.exit_status)
 
 
-def _renderer(kind: str, check: WaiverCheck, old_days: int) -> Callable[[Mapping[str, Any]], str]:
+def _renderer(
+    kind: str, check: WaiverCheck, *, old_days: int, against: Path | None
+) -> Callable[[Mapping[str, Any]], str]:
     from sinkproof.reports import junit, markdown, page, terminal
     from sinkproof.reports.ci import badge, github_annotations, sarif
+    from sinkproof.reports.ci.since_earlier import Earlier
 
+    earlier = None if against is None else Earlier(load(against))
     now, color = utc_now(), sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     renderers: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "text": partial(terminal.render, width=shutil.get_terminal_size((120, 24)).columns, color=color),
-        "markdown": markdown.render,
-        "html": page.render,
+        "text": partial(
+            terminal.render, width=shutil.get_terminal_size((120, 24)).columns, color=color, earlier=earlier
+        ),
+        "markdown": partial(markdown.render, earlier=earlier),
+        "html": partial(page.render, earlier=earlier),
         "junit": junit.render,
         "sarif": partial(sarif.render, waived=check.reasons),
         "github": partial(github_annotations.render, waived=check.reasons),

@@ -83,6 +83,7 @@ class HostFaults:
     def __init__(self, hosts: ClusterHosts, folder: RunFolder, *, read: ReadCommitted, rows_vanish: bool) -> None:
         self.hosts, self.folder, self.read, self.rows_vanish = hosts, folder, read, rows_vanish
         self.struck: list[Struck] = []
+        self.dead: list[int] = []  # hosts that can be reached again, and on which no worker runs yet
         self.began: dict[int, tuple[int, str]] = {}  # pid -> generation and actor that was struck
         self.ever = False  # whether any host had a fault
         self.lock, self.over = threading.Lock(), False
@@ -101,9 +102,11 @@ class HostFaults:
         self.over = True
         self.thread.join()
         self.listening.close()
+        self.folder.hosts.unlink(missing_ok=True)  # the same run may be followed once more
         with self.lock:
             for one in [*self.struck]:
                 self._heal(one)
+            self._revive()
 
     # -- the strike --------------------------------------------------------------------------------
 
@@ -170,6 +173,9 @@ class HostFaults:
         elif happening["what"] == "running":
             with self.lock:
                 self._recovered(happening["generation"])
+        if self.dead:
+            with self.lock:
+                self._revive()
 
     def _recovered(self, generation: int) -> None:
         for one in [*self.struck]:
@@ -198,8 +204,13 @@ class HostFaults:
         if one.how in CUTS:
             self._signal(one, signal.SIGCONT)
         if one.how == KILL_HOST:
-            self.hosts.spark.revive(one.host)
+            self.dead.append(one.host)
         os.close(one.process)
+
+    def _revive(self) -> None:
+        """By the thread of the run: what it starts would die with the thread that serves."""
+        while self.dead:
+            self.hosts.spark.revive(self.dead.pop())
 
     @staticmethod
     def _signal(one: Struck, number: signal.Signals) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -46,6 +46,7 @@ class ScheduleRunner:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
         self.target = ContractTarget(contract, self.scratch)
         self._running: Simulation | None = None
+        self.attach: Callable[[Simulation, Observer], None] | None = None  # called before each run
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
         self.fields: Fields | None = None  # that the reader shows; None: no run without faults has told
@@ -160,6 +161,8 @@ class ScheduleRunner:
         """From the empty target to the end. `trace_lines`: executed lines of the sink are points, too."""
         self.reset()
         simulation, observer = self.simulation(schedule, concurrent_reader=concurrent_reader)
+        if self.attach is not None:
+            self.attach(simulation, observer)
         self.play(simulation, trace_lines=trace_lines)
         result = self.result_of(schedule, simulation, observer)
         result = replace(result, read_concurrently=True) if concurrent_reader else result

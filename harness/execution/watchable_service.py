@@ -8,6 +8,14 @@ from sinkproof.subject.contract import ContractError
 from sinkproof.subject.services_in_use import ServicesInUse
 
 
+class NotBack(ReaderFailed):
+    """It was killed inside, and does not start again. `sentence`: where it was killed."""
+
+    def __init__(self, title: str, sentence: str, *, evidence: str) -> None:
+        super().__init__(f"has no {title} any more: it did not start again: {sentence}", evidence=evidence)
+        self.sentence = sentence
+
+
 class ServiceToKill:
     """`watched`: None while it is not to be killed inside."""
 
@@ -41,8 +49,8 @@ class ServiceToKill:
         """A service that is not back after a death is no fault of the sink."""
         not_settled, self._not_settled = self._not_settled, None
         if self.watched is not None and self.watched.failed is not None:
-            died = f"did not start again: {self.watched.run.sentence()}"
-            raise ReaderFailed(f"has no {self.watched.title} any more: it {died}", evidence=str(self.watched.failed))
+            watched = self.watched
+            raise NotBack(watched.title, watched.run.sentence(), evidence=str(watched.failed)) from watched.failed
         if not_settled is not None:
             raise not_settled
 

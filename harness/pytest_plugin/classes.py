@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
 
+ENDED_EARLY: Final = "A claim is broken, and the campaign ended early: see the tests of claims"
 CANARIES: Final = ("once", "always", "never")
 
 
@@ -84,7 +85,7 @@ def _check_claim(subject: dict[str, Any], claim: str, request: pytest.FixtureReq
     if result["verdict"] != "upheld":
         why = f"{claim} is {result['verdict']}: {result['why']}"
         against = [finding for finding in subject["findings"] if finding["claim"] == claim]
-        lines = [why, *most_informative(against), *beside, subject["certificate"]]
+        lines = [why, *most_informative(against), subject["certificate"]]  # the summary has what stands beside it
         if claim in waived_claims(subject, request.config.rootpath):
             pytest.xfail("\n".join(["VIOLATED, waived", *lines]))
         pytest.fail("\n".join(lines), pytrace=False)
@@ -99,7 +100,8 @@ def _check_step(subject: dict[str, Any], step: str, *, waived: set[str]) -> None
     if broken:
         pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
     if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
-        pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {subject['why']}", pytrace=False)
+        why = ENDED_EARLY if subject["verdict"] == "violated" else subject["why"]
+        pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {why}", pytrace=False)
 
 
 def waived_claims(subject: dict[str, Any], root: Path) -> set[str]:
@@ -127,13 +129,19 @@ def most_informative(findings: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def described(finding: dict[str, Any]) -> str:
-    """The rows, the line at which the fault struck, and the command that replays the finding."""
+    """The rows, what happened to them at the target, the line at which the fault struck, the likely cause, and the
+    command that replays the finding.
+    """
+    from sinkproof.reports.story import at_target
+
     lines = [f"{finding['oracle']}: {finding['why']}"]
     for kind in ("lost", "extra"):
         if finding[kind]:
             lines.append(f"  {kind}: {', '.join(str(tuple(row)) for row in finding[kind])}")
+    lines += [f"  {line}" for line in at_target({"target": None, **finding})]
     if finding["line"]:
         line = finding["line"]
         lines.append(f"  struck at {line['file']}:{line['number']}: {line['text']}")
+    lines += [f"  likely:  {finding['root_cause']}"] if finding.get("root_cause") else []
     lines.append(f"  replay:  {finding['replay']}")
     return "\n".join(lines)

@@ -42,10 +42,7 @@ class Violation:
 
     @property
     def fingerprint(self) -> str:
-        """Of claim, root cause and struck function."""
-        file = line_of(self.smallest).path or line_of(self.smallest).file
-        text = "\0".join((self.claim, self.cause, file, self.place))
-        return sha256(text.encode()).hexdigest()[:32]
+        return fingerprint(self.smallest)
 
     @property
     def where(self) -> str:
@@ -74,6 +71,13 @@ def violations(document: Mapping[str, Any]) -> list[Violation]:
         Violation(subject=subject, claim=claim, cause=cause, place=place, findings=found)
         for (subject, claim, cause, _, place), found in groups.items()
     ]
+
+
+def fingerprint(finding: Document) -> str:
+    """Of claim, root cause and struck function."""
+    file = line_of(finding).path or line_of(finding).file
+    text = "\0".join((finding["claim"] or "", cause_of(finding), file, place_of(finding)))
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 def cause_of(finding: Document) -> str:

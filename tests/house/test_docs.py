@@ -23,7 +23,7 @@ from sinkproof.cli.main import cli
 
 DOCUMENTS = (
     *("README.md", "CONTRACT.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md", "reports/REPORTS.md"),
-    *("harness/cli/CI.md", "harness/pytest_plugin/PYTEST.md"),
+    *("harness/cli/CI.md", "harness/pytest_plugin/PYTEST.md", "harness/certifier/VERDICTS.md"),
     *("chaos/faults/FAULTS.md", "chaos/services/CONTAINERS.md", "harness/pipeline/PIPELINES.md"),
     *("harness/table/TABLE.md", "sink_adapters/kafka/KAFKA.md", "sink_adapters/cassandra/CASSANDRA.md"),
     *("reference_engine/shells/process/COMMANDS.md", "reference_engine/shells/spark/SPARK.md"),

@@ -103,7 +103,7 @@ def test_every_module_of_the_wheel_can_be_imported_from_it(unpacked: Path, proje
 def test_what_the_entry_points_name_exists(unpacked: Path) -> None:
     text = next(unpacked.glob("sinkproof-*.dist-info/entry_points.txt")).read_text(encoding="utf-8")
     modules = re.findall(r"^sinkproof = (sinkproof[.\w]+)", text, re.MULTILINE)
-    assert ["sinkproof.cli.main", "sinkproof.pytest_plugin.plugin"] == modules
+    assert ["sinkproof.__main__", "sinkproof.pytest_plugin.plugin"] == modules
     assert [] == [name for name in modules if not (unpacked / f"{name.replace('.', '/')}.py").is_file()]
 
 

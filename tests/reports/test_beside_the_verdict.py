@@ -16,7 +16,7 @@ from sinkproof.campaign.bounds import LargestRun
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reports import junit, markdown, page, terminal
-from sinkproof.reports.coverage_text import bounds_lines
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines
 from sinkproof.reports.document import Document
 from sinkproof.reports.report_facts import filled
 
@@ -150,3 +150,13 @@ def test_bounds_are_those_of_runs_that_finished_on_their_own() -> None:
     assert (3, 1) == (largest.document().sinks, largest.document().restarts)
     largest.note(run(f"job=year-end {BACK}", struck=parse(BACK).faults, moved_wall_clock=True))
     assert ("context.clock: outage", "wall clock: year-end", "context.clock: clock-back") == largest.document().clocks
+
+
+def test_of_many_stages_that_were_not_reached_the_first_are_named_and_all_are_counted() -> None:
+    document = sample()
+    document["subjects"][0]["shells"][0]["stages"] = [
+        {"name": f"stage {number}", "run": 0, "planned": 0, "finished": False, "skipped": ""} for number in range(9)
+    ]
+    (said,) = (line for line in caveat_lines(filled(document)["subjects"][0]) if line.startswith("not run"))
+    assert said.endswith("Not reached: stage 0; stage 1; stage 2; and 6 further stages")
+    assert "stage 8" in page.render(document)

@@ -10,7 +10,7 @@ import pytest
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
-from sinkproof.reports.picture import LANE_HEIGHT, Picture, picture
+from sinkproof.reports.picture import LABELS_APART, LANE_HEIGHT, Picture, picture
 
 from ..support.sample_certificate import sample
 
@@ -21,7 +21,8 @@ def finding(*timeline: Entry, **others: Any) -> dict[str, Any]:
     """The sample's worst one, with this timeline."""
     found = dict(facts.filled(sample())["subjects"][1]["findings"][0])
     names = ("at", "actor", "what", "struck")
-    return {**found, "timeline": [dict(zip(names, each, strict=True)) for each in timeline], **others}
+    events = [dict(zip(names, each, strict=True)) for each in timeline]
+    return {**found, "target": None, "timeline": events, **others}
 
 
 def crash(kind: str, *, actor: str = "sink[0]", after: str = "acknowledged: 1") -> dict[str, Any]:
@@ -189,3 +190,54 @@ def test_the_ending_of_a_timeline_names_lost_and_extra_rows(
 ) -> None:
     why = "it never came to its end"
     assert ending == story.ending(finding(oracle=oracle, lost=lost, extra=extra, extra_total=None, why=why))
+
+
+def change(at: float, place: int, *, generation: int = 1, **others: Any) -> dict[str, Any]:
+    """Of the target, by sink[0]."""
+    plain = {"call": "", "did": [], "appeared": [], "again": [], "vanished": [], "struck": False, "goes_on": False}
+    return {"at": at, "place": place, "actor": "sink[0]", "generation": generation, **plain, **others}
+
+
+def with_changes(found: dict[str, Any], *changes: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "target": {"changes": changes, "rows": []}}
+
+
+def test_changes_of_the_target_stand_between_the_events_of_the_timeline() -> None:
+    found = with_changes(
+        crash("kill"),
+        change(0.3, 3, call="commit", did=["renames a to b"], appeared=[[0, 1]]),
+        change(0.3, 4, struck=True),
+        change(0.5, 6, generation=2, call="open", did=["creates c"], appeared=[[0, 1]], again=[[0, 1]]),
+    )
+    words = [story.sentence(each) for each in story.story(found).events]
+    assert "commit: renames a to b; 1 row appears: 0:1" == words[3]
+    assert "⚡ kill at commit.after" == words[4]
+    assert "open: creates c; 1 row appears once more: 0:1" == words[-1]
+    assert 8 == len(words)
+
+
+def test_the_picture_shows_what_became_visible_and_what_a_zombie_has_overwritten() -> None:
+    found = with_changes(
+        crash("stop"),
+        change(0.25, 3, appeared=[[0, 1], [0, 2]]),
+        change(0.5, 6, generation=2, appeared=[[0, 3]]),
+        change(0.6, 6, generation=1, call="commit", did=["replaces list"], vanished=[[0, 3]], goes_on=True),
+    )
+    shown = picture(found)
+    assert [("+2", False, False), ("+1", False, False), ("-1", True, True)] == [
+        (each.label, each.wrong, each.old) for each in shown.changes
+    ]
+    assert [(shown.faults[0].x, shown.changes[2].x)] == [(each.since, each.until) for each in shown.suspensions]
+    zombie = "0.600 s, sink[0]: as generation 1, goes on: commit: replaces list; 1 row vanishes: 0:3"
+    assert zombie == shown.changes[2].title
+    assert shown.ending_y > shown.changes[0].label_y  # below the numbers
+
+
+def test_numbers_of_rows_that_are_close_stand_below_each_other() -> None:
+    many = [change(0.01 * number, 0, appeared=[[0, number]]) for number in range(55)]
+    labels = picture(with_changes(finding(), *many)).changes
+    crowded = [after.x - before.x < LABELS_APART for before, after in pairwise(labels)]
+    assert crowded == [True] * 54
+    assert all(
+        before.label_y != after.label_y for (before, after), near in zip(pairwise(labels), crowded, strict=True) if near
+    )

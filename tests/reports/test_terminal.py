@@ -48,8 +48,10 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
     assert [
         "0.002 coordinator generation 1 begins",
         "0.022 coordinator checkpoint 1 is complete",
+        "0.026 sink[0] notify_complete: commit; 10 rows appear: 0:0, 0:1, 0:2, 0:3, …",
         "0.026 sink[0] ⚡ kill at commit.after",
         "0.211 coordinator generation 2 begins",
+        "0.214 sink[0] creates part-0-2; 10 rows appear once more: 0:0, 0:1, 0:2, 0:3, …",
         "0.215 sink[0] open: commits part-0-1 again",
         "0.234 sink[1] declines checkpoint 3",
         "0.250 coordinator checkpoint 4 is complete",
@@ -70,3 +72,13 @@ def test_a_table_gives_way_to_blocks_before_it_breaks_the_names_of_subjects(widt
     document["subjects"] = [{**subject, "name": name} for subject in document["subjects"]]
     overview, _, _ = terminal.render(document, width=width).partition("NO_DUPLICATES:")
     assert len(document["subjects"]) < overview.count(name)  # beside the first finding, too
+
+
+def test_in_a_narrow_terminal_source_lines_are_cut_and_keep_their_indentation() -> None:
+    document = sample()
+    line = document["subjects"][1]["findings"][1]["line"]
+    line["around"] = ["   41  final = name", f"   42      os.replace({'pending, ' * 20})"]
+    lines = terminal.render(document, width=60).splitlines()
+    (struck,) = (text for text in lines if "→   42      os.replace(pending, " in text)
+    assert struck.endswith("…")
+    assert len(struck) <= 60

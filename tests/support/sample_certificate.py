@@ -5,8 +5,10 @@ It holds one subject of each verdict; one name contains markup, which every rend
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from sinkproof.reports.at_target.target_record import RowSeen, TargetChange, TargetRecord
 from sinkproof.reports.document import (
     SCHEMA,
     CanaryResult,
@@ -131,6 +133,24 @@ def timeline() -> list[TimelineEvent]:
     return [TimelineEvent(at=at, actor=actor, what=what, struck=struck) for at, actor, what, struck in entries]
 
 
+def target() -> TargetRecord:
+    """The killed attempt has published ten rows, the next one publishes them again."""
+    ten = [(0, offset) for offset in range(10)]
+    first = TargetChange(
+        at=0.026, place=5, actor="sink[0]", generation=1, call="notify_complete", did=["commit"], appeared=ten, rows=10
+    )
+    struck = replace(first, place=6, did=["kill at commit.after"], appeared=(), struck=True)
+    second = replace(first, at=0.214, place=8, generation=2, call="", did=["creates part-0-2"], again=ten, rows=20)
+    return TargetRecord(
+        changes=[first, struck, second],
+        rows=[RowSeen(row=row, sent=f"k0=v{row[1]}", when_struck=1, in_the_end=2) for row in ten[:2]],
+        before=["part-0-1 (88 bytes)"],
+        after=["part-0-1 (88 bytes)", "part-0-2 (88 bytes)"],
+        rows_before=10,
+        rows_after=20,
+    )
+
+
 def violated() -> SubjectResult:
     return SubjectResult(
         name=NAME_HOSTILE,
@@ -172,6 +192,7 @@ def violated() -> SubjectResult:
                 root_cause="R1 data and progress marker not atomic",
                 timeline=timeline(),
                 steps=["open.after", "notify_complete.before", "commit.before", "commit.after"],
+                target=target(),
                 line=SourceLine(
                     file="my_sink.py",
                     number=42,

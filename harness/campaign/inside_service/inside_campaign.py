@@ -15,6 +15,7 @@ from sinkproof.chaos.services.watched_service import WatchedService
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
+from sinkproof.execution.watchable_service import NotBack
 
 TIMES: Final = 3  # a run that does not meet the call at its place is void, and made again
 SECONDS_MOST: Final = 840.0  # a broker needs seconds for each restart
@@ -45,7 +46,8 @@ def kill_inside_service(campaign: InsideCampaign) -> None:
         coverage.background = service.background()
         for recording in recordings:
             coverage.add_recording(recording)
-        coverage.add_restarts([_struck(campaign, each) for each in coverage.first_kills()])
+        struck = [_struck(campaign, each) for each in coverage.first_kills()]
+        coverage.add_restarts([result for result in struck if result is not None])
         for chain in in_chains(coverage.first_restart_kills()):
             _struck_together(campaign, chain)
         for ways in coverage.other_ways():
@@ -74,30 +76,46 @@ def _watched(runner: ProcessRunner, coverage: InsideCoverage) -> Iterator[Watche
         runner.service.leave()
 
 
-def _struck(campaign: InsideCampaign, schedule: Schedule) -> RunResult:
-    """Once, and again where it was void."""
-    for _ in range(TIMES):
-        result = campaign.run(schedule)
-        campaign.results.coverage.inside.add(result)
-        if result.fired:
+def _run(campaign: InsideCampaign, schedule: Schedule) -> RunResult | NotBack:
+    """In the latter case the service goes on with the data of before the first kill."""
+    try:
+        return campaign.run(schedule)
+    except NotBack as why:
+        watched = campaign.runner.service.watched
+        assert watched is not None
+        watched.renew()
+        return why
+
+
+def _struck(campaign: InsideCampaign, schedule: Schedule) -> RunResult | None:
+    """Once, and again where it was void. None: it did not start again."""
+    coverage = campaign.results.coverage.inside
+    for times_left in reversed(range(TIMES)):
+        result = _run(campaign, schedule)
+        if isinstance(result, NotBack):
+            coverage.not_back[schedule] = result.sentence
             break
-    return result
+        if coverage.add(result) or not times_left:
+            return result
+    return None
 
 
 def _struck_on_one(campaign: InsideCampaign, ways: Sequence[Schedule]) -> None:
     for way in ways:
-        if _struck(campaign, way).fired:
+        result = _struck(campaign, way)
+        if result is None or result.fired:
             break
 
 
 def _struck_together(campaign: InsideCampaign, kills: Sequence[Schedule]) -> None:
-    """In one run, which costs a whole start of the service once. Each alone if that run finds anything; and from the
-    first one on that it does not meet.
+    """In one run, which costs a whole start of the service once. Each alone if that run finds anything, or if the
+    service does not survive so many deaths; and from the first one on that it does not meet.
     """
-    left = list(kills)
+    left, coverage = list(kills), campaign.results.coverage.inside
     if len(kills) > 1:
-        result = campaign.run(chained(kills))
-        not_met = campaign.results.coverage.inside.add_chain(kills, result)
-        left = left if result.anomalies else not_met
+        result = _run(campaign, chained(kills))
+        if not isinstance(result, NotBack):
+            not_met = coverage.add_chain(kills, result)
+            left = left if result.anomalies else not_met
     for each in left:
         _struck(campaign, each)

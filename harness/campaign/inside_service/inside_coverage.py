@@ -23,6 +23,7 @@ RECOVERS: Final = "open"
 CHAINED_MOST: Final = 5
 WAYS_MOST: Final = 4
 LEFT_LISTED_MOST: Final = 3
+NOT_BACK_LISTED_MOST: Final = 3
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class InsideCoverage:
     calls: dict[Call, list[Schedule]] = field(default_factory=dict)  # kills before it: the first window, and the last
     restart: dict[Call, list[Schedule]] = field(default_factory=dict)  # kills before it: runs that had it
     struck: set[Schedule] = field(default_factory=set)
+    not_back: dict[Schedule, str] = field(default_factory=dict)  # it did not start again after these kills; a sentence
     background: Collection[str] = ()
     unseen: Sequence[str] = ()
     cut: str = ""
@@ -50,10 +52,11 @@ class InsideCoverage:
                 if call not in known:
                     self.calls.setdefault(call, []).append(_with(result.schedule, fault))
 
-    def add(self, result: RunResult) -> None:
-        """A run in which the service was to be killed."""
+    def add(self, result: RunResult) -> bool:
+        """A run in which the service was to be killed. Whether it was."""
         if result.fired:
             self.struck.add(result.schedule)
+        return result.fired
 
     def add_chain(self, kills: Sequence[Schedule], result: RunResult) -> list[Schedule]:
         """Of a run of `chained(kills)`. Returns those that were not struck: from the first one on that was not met."""
@@ -96,7 +99,8 @@ class InsideCoverage:
     def calls_left(self) -> list[Call]:
         """The first occurrence of those that were not struck at any. How often a broker writes depends on time, too."""
         ways = {**self.calls, **self.restart}
-        struck = {call[:2] for call, of_call in ways.items() if not self.struck.isdisjoint(of_call)}
+        done = self.struck.union(self.not_back)
+        struck = {call[:2] for call, of_call in ways.items() if not done.isdisjoint(of_call)}
         return [call for call in ways if call[2] == 1 and call[:2] not in struck]
 
     def document(self) -> InsideService | None:
@@ -119,6 +123,8 @@ class InsideCoverage:
             unseen=list(self.unseen),
             left=[f"{step}: {point}#{occurrence}" for step, point, occurrence in left[:LEFT_LISTED_MOST]],
             left_total=len(left),
+            not_back=list(self.not_back.values())[:NOT_BACK_LISTED_MOST],
+            not_back_total=len(self.not_back),
             unwatched=self.unwatched,
         )
 

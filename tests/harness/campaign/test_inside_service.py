@@ -8,16 +8,18 @@ from dataclasses import replace
 
 import pytest
 
+from sinkproof.campaign.inside_service.inside_campaign import _struck, _watched
 from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage, chained, in_chains
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import INSIDE_SERVICE
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.stage import Need
+from sinkproof.campaign.stage import Need, Stage
 from sinkproof.canaries.inside_services import on_two_file_store
-from sinkproof.canaries.inside_services.two_file_store import request
+from sinkproof.canaries.inside_services.two_file_store import LocalStore, request
 from sinkproof.certifier.not_examined import not_examined
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.chaos.services.local_service import ServiceNode
 from sinkproof.chaos.services.watched_service import RESTART, CallWindow
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
@@ -248,6 +250,37 @@ def test_a_call_that_a_restart_does_not_make_again_is_struck_in_another_restart_
     assert ([], []) == (list(coverage.other_ways()), coverage.calls_left())
 
 
+FIFTH_START_FAILS = """
+echo start >>"$1/starts"; [ "$(wc -l <"$1/starts")" -ne 5 ] || exit 3
+shift; exec "$@"
+"""
+
+
+@pytest.mark.slow
+def test_a_service_that_does_not_start_again_goes_on_with_its_data_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts four times: for the sink, for the watch, and after two kills."""
+    right = LocalStore.command
+
+    def command(store: LocalStore, node: ServiceNode) -> list[str]:
+        store.data_folder(node).mkdir(exist_ok=True)
+        return ["sh", "-c", FIFTH_START_FAILS, "sh", str(store.data_folder(node)), *right(store, node)]
+
+    def kill_four_times(campaign: ProcessCampaign) -> None:
+        with _watched(campaign.runner, campaign.results.coverage.inside):
+            for schedule in kills:
+                _struck(campaign, schedule)
+
+    kills = [parse(f"service-notify_complete[{number}].{COMMIT}#1=kill") for number in (1, 2, 3, 4)]
+    monkeypatch.setattr(LocalStore, "command", command)
+    with runner_on("OnTwoFileStore") as runner:
+        results = CampaignResults(contract=runner.contract, shell="process", services=runner.scratch.services)
+        ProcessCampaign(runner, results).carry_out((Stage(name="kills", explore=kill_four_times),))
+    coverage = results.coverage.inside
+    assert ({kills[0], kills[1], kills[3]}, [kills[2]]) == (coverage.struck, list(coverage.not_back))
+    assert coverage.not_back[kills[2]].startswith("two-file store 1 was killed before its call write of commit.log")
+    assert [] == results.findings
+
+
 def test_the_certificate_says_what_was_struck_inside() -> None:
     shells = [{"outward": None, "inside": plain(INSIDE)}]
     killed, left, background, unseen = code_lines({"shells": shells, "code": []})
@@ -265,6 +298,10 @@ def test_the_certificate_says_what_was_struck_inside() -> None:
     [
         (INSIDE, "Kafka 4.2.1 was not killed before 1 of its calls, such as snapshot: x#1"),
         (replace(INSIDE, left=[], left_total=0), ""),
+        (
+            replace(INSIDE, not_back=["it was killed"], not_back_total=1),
+            "did not start again, and what it has kept is not",
+        ),
         (
             InsideService(unwatched="the kernel is old"),
             "was to be killed inside, and was not, because the kernel is old",

@@ -21,6 +21,12 @@ BACKUP: Final = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py
         ("sink[0].write.after#99=kill", "memory/plain", "(it was passed 10 times)"),
         ("sink[0].file.nosuch#1=kill", "memory/plain", "(never passed; sink[0] passes acknowledge.after, "),
         (
+            "sink[9].write.after#1=kill",
+            "memory/plain",
+            "(there is no sink[9] in this job, but coordinator, source[0], ",
+        ),
+        ("sink[0].line(explored_sinks.py:9999)#1=kill", BACKUP, "(line 9999 of explored_sinks.py is not executed "),
+        (
             "sink[0].write.after#2=pause sink[0].write.after#1=pause",
             "memory/plain",
             "(it was passed only before the preceding fault: faults strike in their order)",

@@ -1,4 +1,4 @@
-"""Controls of the canaries whose sin lies between two system calls, or in what is not forced."""
+"""Controls of the canaries that are wrong between two system calls, or in what they do not force."""
 
 from __future__ import annotations
 

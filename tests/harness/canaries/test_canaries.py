@@ -23,21 +23,8 @@ from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries import catalogue, conviction
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries.catalogue import (
-    CANARIES,
-    CONTROLS,
-    CONTROLS_ON_SPARK,
-    ON_SPARK,
-    ROOT_CAUSES,
-    Canary,
-)
-from sinkproof.canaries.conviction import (
-    CampaignFunction,
-    campaign_functions,
-    canaries_for,
-    try_canary,
-    try_control,
-)
+from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
+from sinkproof.canaries.conviction import CampaignFunction, campaign_functions, canaries_for, try_canary, try_control
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import convicting_schedules
 from sinkproof.canaries.try_canaries import try_all

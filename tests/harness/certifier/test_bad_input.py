@@ -65,7 +65,8 @@ Call = Callable[..., tuple[int, str, str]]
         ("certify files/plain --fast", "No such option"),
         ("certify files/plain --out file/below", "cannot write the certificate file/below"),
         ("certify files/plain --out /proc/nowhere", "cannot write the certificate /proc/nowhere"),
-        ("nonsense", "No such command 'nonsense'"),
+        ("nonsense", "No such command 'nonsense'. There are: init, certify, "),
+        ("certfy", "No such command 'certfy'. Did you mean 'certify'?"),
         ("replay sink[0].commit.after=kill files/plain", "cannot read 'sink[0].commit.after=kill' in the schedule"),
         ("replay sink[0].open.after#1=explode files/plain", "unknown fault kind 'explode'"),
         ("replay job=huge files/plain", "there is no job 'huge'; known: standard, sparse"),
@@ -75,7 +76,7 @@ Call = Callable[..., tuple[int, str, str]]
         ("init {bad}:__doc__", "it is no class of a Python file"),
         ("init {bad}:WithoutClaims", "WithoutClaims is neither a sink nor a target"),
         ("report missing", "there is no readable certificate at missing"),
-        ("report file", "the certificate file is damaged"),
+        ("report file", "file is no certificate, or a damaged one"),
     ],
 )
 def test_unusable_arguments_are_refused(call: Call, tmp_path: Path, arguments: str, expected: str) -> None:

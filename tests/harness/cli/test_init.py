@@ -104,3 +104,13 @@ def test_a_class_that_is_no_sink_is_refused_before_anything_is_written(call: Cal
     assert (3, "") == (status, out)
     assert "Orders has open, but lacks write, snapshot, notify_complete to be a sink" in err
     assert [f"{sink}.py"] == [path.name for path in tmp_path.iterdir() if path.suffix]
+
+
+def test_a_contract_that_is_kept_is_the_one_that_is_named(call: Call, tmp_path: Path, sink: str) -> None:
+    (tmp_path / f"{sink}_contract.py").write_text(
+        "class Reader: ...\nclass Mine:\n    def committed(self, scratch): ...\n"
+    )
+    _, out, _ = call("init", f"{sink}.py:Orders")
+    assert ["Next: run:", f"  sinkproof certify {sink}_contract.py:Mine"] == out.splitlines()[-2:]
+    assert f"from {sink}_contract import Mine" in (tmp_path / f"test_{sink}.py").read_text()
+    assert f"SUBJECT: {sink}_contract.py:Mine" in (tmp_path / WRITTEN[2]).read_text()

@@ -89,3 +89,21 @@ def test_annotations_are_printed_and_the_summary_is_added_to_that_of_the_step(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "nowhere/summary.md"))
     status, _, err = call("report", "run", "--format", "github")
     assert (3, True) == (status, "Name another file with --summary" in err)
+
+
+def test_an_earlier_certificate_stands_beside_the_report(call: Call, folder: Path) -> None:
+    (folder / "earlier").mkdir()
+    (folder / "earlier/certificate.json").write_text(json.dumps(sample()))
+    _, out, _ = call("report", "run", "--against", "earlier")
+    assert "Beside the earlier certificate: 2 still there" in out
+    for kind in ("html", "markdown"):
+        assert "still there" in call("report", "run", "--against", "earlier", "--format", kind)[1]
+
+
+def test_an_earlier_certificate_that_is_missing_or_of_no_use_ends_with_3(call: Call, folder: Path) -> None:
+    status, _, err = call("report", "run", "--against", "nowhere")
+    assert 3 == status
+    assert "nowhere" in err
+    status, _, err = call("report", "run", "--against", "run", "--format", "sarif")
+    assert 3 == status
+    assert "--against: only for --format text, html, markdown" in err

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 import pytest
@@ -77,8 +78,7 @@ def on_hosts() -> Iterator[OnHosts]:
 def play(on_hosts: OnHosts) -> Play:
     """Runs a subject under a schedule."""
     cluster, relays, folder = on_hosts
-    target = folder / "target"
-    target.mkdir(exist_ok=True)
+    target = Path(mkdtemp(dir=folder))
 
     def run(subject: str, schedule: str) -> RunResult:
         scratch, hosts = Scratch(name="on-hosts", path=target, shell="spark"), hosts_of(cluster, relays)
@@ -91,8 +91,8 @@ def play(on_hosts: OnHosts) -> Play:
 def test_a_sink_without_a_fence_is_convicted_by_an_attempt_that_was_cut_off(play: Play) -> None:
     result = play(UNFENCED, UNSWEPT + "cut")
     assert result.finished, result.failure
-    assert result.fired
-    assert "O2" in {anomaly.oracle for anomaly in result.anomalies}, "\n".join(map(str, result.history))
+    assert result.fired, story_of(result)
+    assert "O2" in {anomaly.oracle for anomaly in result.anomalies}, story_of(result)
     what = [(actor, what) for _, actor, _, what, _ in result.history]
     assert ("source[0]", "ended") in what[: what.index(("sink[0]", "woken"))]  # its supervisor, which heard nothing
 
@@ -102,10 +102,14 @@ def test_a_sink_with_a_fence_delivers_every_row_once_although_an_attempt_was_cut
     assert_right(play(RIGHT, UNSWEPT + "cut"))
 
 
+def story_of(result: RunResult) -> str:
+    return "\n".join(map(str, (*result.anomalies, *result.history)))
+
+
 def assert_right(result: RunResult) -> None:
     assert result.finished, result.failure
-    assert result.fired
-    assert () == tuple(result.anomalies)
+    assert result.fired, story_of(result)
+    assert () == tuple(result.anomalies), story_of(result)
 
 
 @pytest.mark.longer

@@ -218,3 +218,17 @@ def test_a_script_that_is_not_ours_does_not_run(open_page: Open) -> None:
         "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.evil = 1'}))"
     )
     assert page.evaluate("window.evil === undefined")
+
+
+def test_on_a_narrow_screen_the_picture_begins_with_the_fault(open_page: Open) -> None:
+    opened = open_page(width=390)
+    fault, frame = opened.box(".story .bolt"), opened.box("figure .scroll")
+    assert frame["x"] < fault["x"] < frame["x"] + frame["width"]
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_at_a_medium_width_no_cell_of_the_overview_is_cut_off(open_page: Open) -> None:
+    opened = open_page(width=800)
+    assert opened.page.evaluate(
+        "(frame => frame.scrollWidth <= frame.clientWidth)(document.querySelector('.overview').closest('.scroll'))"
+    )

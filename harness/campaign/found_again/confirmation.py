@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from typing import Final
 
+from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
@@ -55,7 +56,9 @@ def _in_processes(results: CampaignResults, schedules: list[Schedule], *, hang_s
     )
     try:
         with process_runner(results.contract, scratch, hang_seconds=hang_seconds) as runner:
-            return [runner.run_alone(schedule) for schedule in schedules]
+            run_results = [runner.run_alone(schedule) for schedule in schedules]
+            look_closer(results, runner)
+            return run_results
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
