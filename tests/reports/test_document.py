@@ -42,6 +42,9 @@ PROMISED = {  # a key less, and readers of certificates break; a key more, and e
     "TimelineEvent": "at actor what struck",
     "SourceLine": "file number text",
     "Measurement": "name value",
+    "TargetRecord": "changes rows before after rows_before rows_after",
+    "TargetChange": "at place actor generation",
+    "RowSeen": "row when_struck in_the_end",
     "TaskFailure": " ".join(("why", "whose")),
 }
 
