@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+from math import ceil
 from pathlib import Path
 from typing import Final
 
-YEAR_SECONDS: Final = 366 * 86400.0
+DAY_SECONDS: Final = 86400.0
+YEAR_SECONDS: Final = 366 * DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,10 @@ class WallClock:
 
     start: float
     zone: str = ""
+
+    def near(self, now: float) -> WallClock:
+        """The same time of day, at most a day after `now`: what a service has dated must not come from years ahead."""
+        return replace(self, start=self.start + max(ceil((now - self.start) / DAY_SECONDS), 0) * DAY_SECONDS)
 
     def date_files(self, folder: Path, seconds: float) -> None:
         """Gives the moved time to files that bear the true one: what was written since the last call."""

@@ -18,6 +18,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators import high_yield, lines_never_run, native_calls, single_faults
 from sinkproof.generators.fault_sites import places
+from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import has_number_between
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
@@ -26,6 +27,7 @@ from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARS
 from sinkproof.workload.rows import FAR_LARGER_BATCH_ROWS, LARGE_BATCH_ROWS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
+FAR_LARGER_SECONDS_MOST: Final = 30.0  # a first run takes 9 s of CPU time, a second one, with a death, 15
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 # More rows than a batch of `large-batches` has (600), and as many as a sink gets in `far-larger-data` in all.
 NUMBERS_OF_FAR_LARGER_DATA: Final = LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6
@@ -160,11 +162,27 @@ class ProcessCampaign(CampaignInProcesses):
                 if not self.unexecuted:
                     break
         if not self.has_breakable_service and has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
-            for schedule in lines_never_run.far_larger_data():
-                if schedule not in self.tried and FAR_LARGER_DATA_JOB not in given_up and not self._search(schedule):
-                    given_up.append(schedule.job)
+            given_up += self._try_far_larger_data()
         if given_up:
             self.stage.cut = f"given up, as the sink takes too long there, or fails: job={', job='.join(given_up)}"
+
+    def _try_far_larger_data(self) -> list[str]:
+        """The job, if it was given up. Where a run takes long there is no second one, with a death."""
+        deadline = Deadline(FAR_LARGER_SECONDS_MOST)
+        for schedule in lines_never_run.far_larger_data():
+            if schedule in self.tried:
+                continue
+            if deadline.over:
+                return [schedule.job]
+            with heartbeat(
+                str(schedule), lambda what: self.results.progress.step(what, self.results.coverage.kills, schedules=0)
+            ):
+                result = self.play(schedule)
+            if not result.finished:
+                return [schedule.job]
+            self.take(result)
+            self.stop_if_asked()
+        return []
 
     def _search(self, schedule: Schedule) -> bool:
         """False: it was given up. What does not finish is not judged: a call that takes long looks like a hung one.

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
@@ -118,13 +119,12 @@ class ProcessRunner(ScheduleRunner):
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = self._watch_calls = False  # of the run in progress
         self._keeps_forced = self._compares_losses = self._names_elsewhere = False
-        self._has_imported = False
-        self.slowest_seconds = 0.0  # of all replies in runs without faults
+        self._has_imported, self.slowest_seconds = False, 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
 
     def new_host(self, job: Job) -> AttemptHost:
-        wall_clock = job.wall_clock if self.moves_wall_clock else None
+        wall_clock = self.wall_clock_of(job)
         self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
@@ -135,8 +135,14 @@ class ProcessRunner(ScheduleRunner):
 
     @property
     def moves_wall_clock(self) -> bool:
-        """Services keep the true time, and so does what is not written in Python."""
-        return self.contract.kind != "command" and not self.scratch.services.used
+        return self.contract.kind != "command"  # what is not written in Python keeps the true time
+
+    def wall_clock_of(self, job: Job) -> WallClock | None:
+        """Beside a service, which keeps the true time, less than a day ahead; none where the job has its own clock."""
+        beside = bool(self.scratch.services.used)
+        if job.wall_clock is None or not self.moves_wall_clock or (beside and job.clock is not None):
+            return None
+        return job.wall_clock.near(utc_now().timestamp()) if beside else job.wall_clock
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         record = self.target.unforced
@@ -167,7 +173,7 @@ class ProcessRunner(ScheduleRunner):
         )
         if self._names_elsewhere:
             host.elsewhere = {}
-        if wall_clock is not None:
+        if wall_clock is not None and not self.scratch.services.used:
             host.on_reply = partial(wall_clock.date_files, self.scratch.path)
         return host
 

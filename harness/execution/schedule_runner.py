@@ -12,6 +12,7 @@ from zlib import crc32
 
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
@@ -75,6 +76,10 @@ class ScheduleRunner:
     def moves_wall_clock(self) -> bool:
         """Of attempts, in jobs with a wall clock of their own."""
         return False
+
+    def wall_clock_of(self, job: Job) -> WallClock | None:
+        """Where attempts of this job see another time than the true one."""
+        return None
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -221,7 +226,7 @@ class ScheduleRunner:
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
             restarts=restarts_in(simulation.history),
-            moved_wall_clock=self.moves_wall_clock and simulation.job.wall_clock is not None,
+            moved_wall_clock=self.wall_clock_of(simulation.job) is not None,
         )
 
 

@@ -22,8 +22,9 @@ from sinkproof.foreach_batch.certifying_query import (
     POINTS,
     UNANSWERED,
 )
+from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery, follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
 from sinkproof.reports.document import ClosureResult
 from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB, EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, OUTAGE_JOB

@@ -13,7 +13,7 @@ import linecache
 import os
 import re
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,21 +27,18 @@ from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BEFORE_BATCH,
     BEFORE_COMMIT,
-    EARLY,
     ERROR,
     INJECTED,
-    KILL,
     LEDGER,
     LOSE,
     UNANSWERED,
-    anomalies_of,
     failing,
     frame_of_batch,
     named_query,
 )
-from sinkproof.judging.altered_rows import Fields, shows_more
+from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
-from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
+from sinkproof.judging.oracle import Observation, named
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import function_anew
@@ -259,76 +256,6 @@ def describe_error(error: BaseException, files: dict[str, str]) -> str:
     file, line = own[-1]
     text = linecache.getline(file, line).strip()
     return f"{type(error).__name__} at {files[file]}:{line} ({text}): {first}"
-
-
-@dataclass(slots=True, kw_only=True)
-class ExploredState:
-    """One state, every crash that has led to it, and the result of its run."""
-
-    first: CrashState
-    ending: Observation | None = None  # None: it was not run
-    anomalies: tuple[Anomaly, ...] = ()
-    crashes: list[Fault] = field(default_factory=list)  # the last fault of each schedule that led to it
-
-
-class Exploration:
-    """Every crash from every state, breadth first, until no state is new or the budget is spent."""
-
-    def __init__(self, query: SimulatedQuery, *, should_stop: Callable[[], bool], step: Callable[[str], None]) -> None:
-        self.query, self.should_stop, self.step = query, should_stop, step
-        self.states: dict[Any, ExploredState] = {}
-        self.waiting: deque[Any] = deque()
-        self.bad_states = 0
-        self.base = Observation()
-        self.fields: Fields | None = None  # that the reader shows, as the run without crash tells
-
-    def run_without_crash(self) -> bool:
-        """False: the function is wrong without any crash, so that crashes prove nothing."""
-        start = CrashState(target=freeze_folder(self.query.scratch.path))
-        self.base, anomalies = self._explore(start)
-        return all(anomaly.oracle == EARLY for anomaly in anomalies)
-
-    def crash_once(self) -> int:
-        """Runs every state after a single crash, whatever the budget. Returns their number."""
-        run = 0
-        while self.waiting and len(self.states[self.waiting[0]].first.faults) == 1:
-            self._run_next()
-            run += 1
-        return run
-
-    def crash_again(self) -> int:
-        """Runs the states after a sequence of crashes, within the budget. Returns their number."""
-        run = 0
-        while self.waiting and not self.should_stop():
-            self._run_next()
-            run += 1
-        return run
-
-    def _run_next(self) -> None:
-        explored = self.states[self.waiting.popleft()]
-        self.step(str(Schedule(explored.first.faults)))
-        explored.ending, explored.anomalies = self._explore(explored.first)
-
-    def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
-        left: list[CrashState] = []
-        ending = self.query.run(state, visit=lambda point: left.append(self.query.left_by(state, point, KILL)))
-        if self.fields is None:
-            self.fields = fields_of(LEDGER, ending)
-        anomalies = anomalies_of(ending, self.query.contract.rows, fields=self.fields)
-        if state.faults and anomalies:
-            self.bad_states += 1
-            return ending, anomalies  # a state with an anomaly is not crashed again
-        for crashed in left:
-            known = self.states.get(crashed.key)
-            if known is None:
-                known = self.states[crashed.key] = ExploredState(first=crashed)
-                self.waiting.append(crashed.key)
-            known.crashes.append(crashed.faults[-1])
-        return ending, anomalies
-
-    @property
-    def complete(self) -> bool:
-        return not self.waiting and not self.bad_states
 
 
 def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Observation, CrashState, list[tuple[int, str, int]]]:

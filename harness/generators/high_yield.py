@@ -115,6 +115,9 @@ def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
     deaths = [fault for fault in spread(baseline, "kill-job", times=2) if fault.point in ENGINE_STEPS]
     restart = Fault(COORDINATOR, "generation.before", 2, "clock-forward")
     first, back = jumps[0], [replace(jump, kind="clock-back") for jump in jumps[1:]]
+    if campaign.has_breakable_service:
+        yield from _at_midnight(jumps, deaths, restart)
+        return
     turns = [[Schedule(job=job) for job in WALL_CLOCK_JOBS]]
     for job in WALL_CLOCK_JOBS:
         turns.append([Schedule((jump,), job=job) for jump in jumps])
@@ -122,6 +125,21 @@ def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
     turns.append([Schedule((first, jump), job=YEAR_END_JOB) for jump in back])
     turns.append([Schedule((first, death, replace(restart, kind="clock-back")), job=YEAR_END_JOB) for death in deaths])
     yield from in_turn(turns)
+
+
+def _at_midnight(jumps: list[Fault], deaths: list[Fault], restart: Fault) -> Iterator[Schedule]:
+    """Beside a service each run takes seconds: between vote and commit, and across restarts; there also back to
+    where it was. The clock of a service does not pass the end of daylight saving time.
+    """
+
+    def first_at(point: str, faults: list[Fault]) -> Fault:
+        return next(fault for fault in faults if fault.point == point)
+
+    late = [(first_at(point, jumps),) for point in (DECIDED, NOTIFIED)]
+    died = [first_at(point, deaths) for point in (DECIDED, "notify_complete.after")]
+    restarts = [(death, restart) for death in died]
+    for faults in ((), *late, *restarts, (jumps[0], died[0], replace(restart, kind="clock-back"))):
+        yield Schedule(faults, job=YEAR_END_JOB)
 
 
 def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:

@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import DECIDED, in_turn, passes, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, spread
 
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
@@ -111,13 +111,13 @@ def power_losses(result: RunResult) -> list[Schedule]:
 
 
 def power_losses_at_steps(result: RunResult) -> list[Schedule]:
-    """In the job of this run: a checkpoint with nothing to write forces nothing of earlier ones, either."""
-    faults = in_turn(_at_steps(result, kind) for kind in POWER_LOSSES)
+    """In the job of this run, each time: a checkpoint with nothing to write forces nothing of earlier ones, either."""
+    faults = in_turn(_at_steps(result, kind, times=EACH) for kind in POWER_LOSSES)
     return [replace(result.schedule, faults=(fault,)) for fault in faults]
 
 
-def _at_steps(result: RunResult, kind: str) -> list[Fault]:
-    return [fault for fault in spread(result, kind, times=2) if fault.point in STEPS_BEFORE_LOSSES]
+def _at_steps(result: RunResult, kind: str, *, times: int = 2) -> list[Fault]:
+    return [fault for fault in spread(result, kind, times=times) if fault.point in STEPS_BEFORE_LOSSES]
 
 
 def _by_place(result: RunResult) -> Mapping[tuple[str, str, int], Mapping[str, int]]:

@@ -19,7 +19,6 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from inspect import isfunction
@@ -93,7 +92,7 @@ def function_anew(contract: Contract) -> Callable[..., Any]:
     if not given.files:
         return cast(Callable[..., Any], given.write_batch)
     with subjects_state():
-        again = _FromTheSameFiles(given.files)
+        again: Any = _FromTheSameFiles(given.files)
         sys.meta_path.insert(0, again)
         try:
             return cast(Callable[..., Any], _found(given.place, contract.locator))
@@ -101,7 +100,7 @@ def function_anew(contract: Contract) -> Callable[..., Any]:
             sys.meta_path.remove(again)
 
 
-class _FromTheSameFiles(MetaPathFinder):
+class _FromTheSameFiles:
     """Forgets the modules of these files, and finds them by name where they were: a folder that has come before theirs
     in `sys.path` meanwhile may have modules of the same names.
     """
@@ -112,7 +111,7 @@ class _FromTheSameFiles(MetaPathFinder):
         for name in self.modules:
             del sys.modules[name]
 
-    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         module = self.modules.get(name)
         if module is None or module.__file__ is None:
             return None

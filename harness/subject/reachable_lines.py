@@ -1,7 +1,8 @@
 """Finds the statements of a sink's own code that its calls can lead to, without executing them.
 
 Names decide: a call leads to the functions and classes of the sink's own files that are named in a function that it
-leads to, and to a method when it and its class have both been named.
+leads to, and to a method when it and its class have both been named. A class inside another one counts as named only
+with that one: several contracts of a file may each have a class of one name.
 """
 
 from __future__ import annotations
@@ -72,26 +73,31 @@ def statements_that_swallow(files: Mapping[str, str]) -> set[str]:
 
 
 class Program:
-    """The functions and classes of all files, by name."""
+    """The functions and classes of all files, by name. A class inside another one is called `Outer.Inner`."""
 
     def __init__(self) -> None:
         self.functions: dict[str, list[Place]] = defaultdict(list)
         self.methods: dict[str, dict[str, list[Place]]] = {}  # class -> name -> where
+        self.classes: dict[str, set[str]] = defaultdict(set)  # last part of a class's name -> such classes
         self.bases: dict[str, list[str]] = defaultdict(list)
         self.values: dict[str, set[str]] = defaultdict(set)  # class or global name -> names in what is assigned there
 
     def add(self, path: str, node: ast.AST, *, owner: str = "") -> None:
         for inner in ast.iter_child_nodes(node):
             if isinstance(inner, ast.ClassDef):
-                self.methods.setdefault(inner.name, defaultdict(list))
-                self.bases[inner.name] += [name for base in inner.bases for name in _names(base)]
-                self.add(path, inner, owner=inner.name)
+                name = f"{owner}.{inner.name}" if owner else inner.name
+                self.methods.setdefault(name, defaultdict(list))
+                self.classes[inner.name].add(name)
+                self.bases[name] += [each for base in inner.bases for each in _base_names(base)]
+                self.add(path, inner, owner=name)
             elif isinstance(inner, Function):
                 place = self.methods[owner][inner.name] if owner else self.functions[inner.name]
                 place.append((path, inner))
             elif isinstance(inner, (ast.Assign, ast.AnnAssign)):
                 targets = inner.targets if isinstance(inner, ast.Assign) else [inner.target]
-                for name in [owner] if owner else {name for target in targets for name in _names(target)}:
+                for name in (
+                    [owner.rpartition(".")[2]] if owner else {name for target in targets for name in _names(target)}
+                ):
                     self.values[name] |= _names(inner.value) if inner.value is not None else set()
             else:
                 self.add(path, inner, owner=owner)
@@ -105,8 +111,10 @@ class Program:
                 named |= more
             places = [place for name in named for place in self.functions.get(name, ())]
             for name in named - {contract}:
-                places += self.called_of(name, {*called, *calls} if name in sinks else called)
-            places += self.called_of(contract, CALLED_ON_CONTRACTS)
+                for cls in self.meant_by(name, named | {contract}):
+                    places += self.called_of(cls, {*called, *calls} if name in sinks else called)
+            for cls in self.classes.get(contract, ()):
+                places += self.called_of(cls, CALLED_ON_CONTRACTS)
             new = {id(place[1]): place for place in places if id(place[1]) not in found}
             if not new:
                 return list(found.values())
@@ -114,6 +122,19 @@ class Program:
             names = {name for _, node in new.values() for statement in node.body for name in _names(statement)}
             named |= names
             called |= names
+
+    def meant_by(self, name: str, named: Collection[str]) -> Collection[str]:
+        """The classes of this name. Of those inside others the one that a class which is named has, or inherits; if
+        there is none of these, all.
+        """
+        every = self.classes.get(name, set())
+        if not any("." in each for each in every):
+            return every
+        known = {cls for each in named for cls in self.classes.get(each, ())}
+        nearest = {
+            next((f"{outer}.{name}" for outer in self.lineage(cls) if f"{outer}.{name}" in every), "") for cls in known
+        }
+        return (nearest - {""}) | {each for each in every if "." not in each} or every
 
     def called_of(self, cls: str, called: Collection[str]) -> Iterator[Place]:
         """The methods that an object of this class has by these names; those that they override if they say `super`."""
@@ -132,8 +153,18 @@ class Program:
             each = work.pop(0)
             if each in self.methods and each not in found:
                 found[each] = None
-                work = [*self.bases[each], *work]
+                work = [*(cls for base in self.bases[each] for cls in self._bases_called(base)), *work]
         return list(found)
+
+    def _bases_called(self, name: str) -> Collection[str]:
+        """`Outer.Inner` is one class; `Inner` alone may be one of several."""
+        return {name} if name in self.methods else self.classes.get(name.rpartition(".")[2], ())
+
+
+def _base_names(base: ast.expr) -> Collection[str]:
+    """`Outer.Inner` as it is written; of what is computed all names."""
+    base = base.value if isinstance(base, ast.Subscript) else base
+    return [ast.unparse(base)] if isinstance(base, (ast.Name, ast.Attribute)) else _names(base)
 
 
 def _names(node: ast.AST) -> set[str]:

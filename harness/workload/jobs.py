@@ -56,7 +56,7 @@ PERIODIC_PACE_MS: Final = 16  # six checkpoints in all
 IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
 # Half an hour before the end of a year, twelve hours before it, half an hour before clocks are set back.
-YEAR_END: Final = WallClock(start=1_704_065_400.0)
+YEAR_END: Final = WallClock(start=1_704_065_400.0, zone="UTC0")  # where local midnight is near, too
 DAY_BEFORE: Final = WallClock(start=1_704_024_000.0)
 CLOCKS_SET_BACK: Final = WallClock(start=1_698_539_400.0, zone="CET-1CEST,M3.5.0,M10.5.0/3")
 TRUE_SECONDS: Final = WallClock(start=0.0)  # where `context.clock` shows seconds since 1970

@@ -7,7 +7,8 @@ from typing import Any
 
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
-from sinkproof.foreach_batch.simulated_batches import Exploration, SimulatedQuery
+from sinkproof.foreach_batch.crash_exploration import Exploration
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.sink_adapters.protocol import Row
 
 FUNCTIONS = Path(__file__).parents[1] / "harness" / "foreach_batch" / "functions"

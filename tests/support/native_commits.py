@@ -95,7 +95,9 @@ class Journalled(OneDatabase):
 
 
 class JournalRemovalUnforced(OneDatabase):
-    """Right, but the removal of a journal may be lost with the power, and the next start rolls back then."""
+    """The removal of a journal may be lost with the power, and the next start rolls back then. Where a checkpoint is
+    notified before the next one begins, nothing brings its rows back.
+    """
 
     synchronous = "FULL"
 

@@ -13,12 +13,13 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.schedule import STANDARD, Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import WALL_CLOCK_JOBS
+from sinkproof.workload.jobs import CLOCK_SKEW_JOB, OUTAGE_JOB, WALL_CLOCK_JOBS, YEAR_END_JOB, named_job
 
 pytestmark = pytest.mark.slow
 STAGE = "wall clock passes the end of a year and of daylight saving time"
@@ -111,6 +112,30 @@ def test_a_sink_that_goes_by_the_wall_clock_loses_rows(sin: dict[str, str], sche
     with runner_of(tmp_path, **sin) as runner:
         assert "O1" in {each.oracle for each in runner.run(parse(schedule)).anomalies}
         assert not runner.run(replace(parse(schedule), job=STANDARD)).anomalies
+
+
+def test_beside_a_service_attempts_pass_midnight_less_than_a_day_ahead_of_it(tmp_path: Path) -> None:
+    with runner_of(tmp_path, day="datetime.now(timezone.utc):%Y%m%d") as runner:
+        runner.scratch.services.used.add("kafka")
+        for job in (YEAR_END_JOB, OUTAGE_JOB):
+            clock = runner.wall_clock_of(named_job(job))
+            assert clock is not None
+            assert 0 <= clock.start - utc_now().timestamp() < 86_400
+        assert runner.wall_clock_of(named_job(CLOCK_SKEW_JOB)) is None
+        passed = runner.run(parse(f"job=year-end {VOTED}=clock-forward"))
+        assert passed.moved_wall_clock
+        assert "O1" in {each.oracle for each in passed.anomalies}
+
+
+def test_the_stage_of_a_service_is_short_and_goes_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessCampaign, "has_breakable_service", True)
+    with runner_of(tmp_path) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=runner.contract, shell="process"))
+        campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
+        of_clocks = [each for each in campaign.tried if each.job == YEAR_END_JOB]
+    assert 6 == len(of_clocks)
+    assert {"clock-forward", "clock-back", "kill-job"} == {fault.kind for each in of_clocks for fault in each.faults}
+    assert [] == campaign.results.findings
 
 
 def test_the_stage_acquits_its_right_sibling_and_no_file_is_from_the_future(tmp_path: Path) -> None:

@@ -142,3 +142,13 @@ def test_a_line_that_no_situation_leads_to_is_left_unexecuted(tmp_path: Path) ->
 def test_nothing_is_searched_for_a_sink_all_of_which_has_run(tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, "batch.rows")
     assert ([], 0) == (unexecuted, results.coverage.stages[1].run)
+
+
+LOSES_THE_REST: Final = "self.rows[:] = [row for at, row in enumerate(self.rows) if at % 5000 != 4999]"
+
+
+def test_far_larger_data_comes_where_a_number_in_the_code_may_begin_to_matter(tmp_path: Path) -> None:
+    """Each line has run; what is wrong shows in chunks of 5,000 rows only."""
+    results, unexecuted = explored(tmp_path, "batch.rows", sin=LOSES_THE_REST)
+    assert [] == unexecuted
+    assert {"job=far-larger-data no-fault"} == {finding.schedule for finding in results.findings}

@@ -52,6 +52,39 @@ def test_what_calls_name_is_reached_through_functions_and_classes(statements: Re
     assert {"put(batch)", "Log().add(batch)", "self.rows = []", "self.rows += batch"} == {*statements(code)}
 
 
+def test_of_classes_with_one_name_inside_several_contracts_that_of_this_contract_is_meant(tmp_path: Path) -> None:
+    file = tmp_path / "contracts.py"
+    file.write_text(
+        dedent("""
+        class Base:
+            def open(self, context):
+                self.rows = []
+
+        class Mine:
+            class make(Base):
+                def write(self, batch):
+                    self.rows += batch
+
+        class Other(Mine):
+            class make(Mine.make):
+                def write(self, batch):
+                    self.others = batch
+
+        class Heir(Other):
+            pass
+        """)
+    )
+
+    def reached(contract: str) -> set[str]:
+        calls = frozenset({"open", "write"})
+        found = reachable_statements({str(file): "c.py"}, sinks={"make", "Base"}, calls=calls, contract=contract)
+        lines = file.read_text().splitlines()
+        return {lines[int(each.point.rpartition(":")[2].rstrip(")")) - 1].strip() for each in found}
+
+    assert {"self.rows = []", "self.rows += batch"} == reached("Mine")
+    assert {"self.rows = []", "self.others = batch"} == reached("Heir")
+
+
 def test_a_method_of_a_class_that_never_occurs_is_not_reached(statements: Reachable) -> None:
     code = """
         class Sink:

@@ -1,8 +1,8 @@
 """Functions that need nothing of a DataFrame but its rows, so that they can be crashed without Spark."""
 
 import json
+import time
 from contextlib import suppress
-from datetime import date
 from pathlib import Path
 
 OUT = Path("out")
@@ -84,7 +84,7 @@ def take_a_thousand(df, batch_id):
 def name_by_day(df, batch_id):
     part = Path(f"part-{batch_id}")
     part.write_text("".join(line(row) for row in df.collect()))
-    part.rename(f"out-{date.today()}-{batch_id}")
+    part.rename(f"out-{time.strftime('%Y%m%d')}-{batch_id}")
 
 
 def need_a_row(df, batch_id):

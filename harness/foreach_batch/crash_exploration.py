@@ -1,0 +1,85 @@
+"""Explores the states that crashes of a simulated query leave: every crash from every state, until no state is new."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import EARLY, KILL, LEDGER, anomalies_of
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery
+from sinkproof.judging.altered_rows import Fields
+from sinkproof.judging.oracle import Anomaly, Observation, fields_of
+from sinkproof.subject.scratch import freeze_folder
+
+
+@dataclass(slots=True, kw_only=True)
+class ExploredState:
+    """One state, every crash that has led to it, and the result of its run."""
+
+    first: CrashState
+    ending: Observation | None = None  # None: it was not run
+    anomalies: tuple[Anomaly, ...] = ()
+    crashes: list[Fault] = field(default_factory=list)  # the last fault of each schedule that led to it
+
+
+class Exploration:
+    """Every crash from every state, breadth first, until no state is new or the budget is spent."""
+
+    def __init__(self, query: SimulatedQuery, *, should_stop: Callable[[], bool], step: Callable[[str], None]) -> None:
+        self.query, self.should_stop, self.step = query, should_stop, step
+        self.states: dict[Any, ExploredState] = {}
+        self.waiting: deque[Any] = deque()
+        self.bad_states = 0
+        self.base = Observation()
+        self.fields: Fields | None = None  # that the reader shows, as the run without crash tells
+
+    def run_without_crash(self) -> bool:
+        """False: the function is wrong without any crash, so that crashes prove nothing."""
+        start = CrashState(target=freeze_folder(self.query.scratch.path))
+        self.base, anomalies = self._explore(start)
+        return all(anomaly.oracle == EARLY for anomaly in anomalies)
+
+    def crash_once(self) -> int:
+        """Runs every state after a single crash, whatever the budget. Returns their number."""
+        run = 0
+        while self.waiting and len(self.states[self.waiting[0]].first.faults) == 1:
+            self._run_next()
+            run += 1
+        return run
+
+    def crash_again(self) -> int:
+        """Runs the states after a sequence of crashes, within the budget. Returns their number."""
+        run = 0
+        while self.waiting and not self.should_stop():
+            self._run_next()
+            run += 1
+        return run
+
+    def _run_next(self) -> None:
+        explored = self.states[self.waiting.popleft()]
+        self.step(str(Schedule(explored.first.faults)))
+        explored.ending, explored.anomalies = self._explore(explored.first)
+
+    def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
+        left: list[CrashState] = []
+        ending = self.query.run(state, visit=lambda point: left.append(self.query.left_by(state, point, KILL)))
+        if self.fields is None:
+            self.fields = fields_of(LEDGER, ending)
+        anomalies = anomalies_of(ending, self.query.contract.rows, fields=self.fields)
+        if state.faults and anomalies:
+            self.bad_states += 1
+            return ending, anomalies  # a state with an anomaly is not crashed again
+        for crashed in left:
+            known = self.states.get(crashed.key)
+            if known is None:
+                known = self.states[crashed.key] = ExploredState(first=crashed)
+                self.waiting.append(crashed.key)
+            known.crashes.append(crashed.faults[-1])
+        return ending, anomalies
+
+    @property
+    def complete(self) -> bool:
+        return not self.waiting and not self.bad_states

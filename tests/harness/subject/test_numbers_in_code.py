@@ -1,0 +1,34 @@
+"""Which whole numbers stand in a sink's code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.subject.numbers_in_code import has_number_between, numbers_in
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rows[:5000]",
+        "SIZE = 5 * 1000",
+        "class Sink:\n    size = 5000",
+        "def write(batch, size=5000): pass",
+        "def write(batch):\n    return [batch[at : at + 5000] for at in range(0, 9, 5000)]",
+        "sizes = {5000, 7}",
+    ],
+)
+def test_a_number_is_found_wherever_it_stands(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(text)
+    assert 5000 in numbers_in(str(file))
+    assert has_number_between([str(file)], 601, 60_000)
+    assert not has_number_between([str(file)], 5001, 60_000)
+
+
+def test_texts_and_fractions_are_no_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text("a, b, c = '5000', 5000.5, b'5000'")
+    assert not has_number_between([str(file)], 601, 60_000)
