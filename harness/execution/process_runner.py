@@ -225,13 +225,12 @@ class ProcessRunner(ScheduleRunner):
         names_elsewhere: bool = False,
         concurrent_reader: bool = False,
     ) -> RunResult:
-        """Outward system calls are points, too, and lines, so that it is known which line made a call. `keeps_forced`:
-        what would survive a loss of power is known at any time. `names_elsewhere`: what is changed outside of its
-        folder is, too, where the sink is in Python.
+        """Outward system calls are points, too, and lines, which show where a call was made. `keeps_forced`: what would
+        survive a loss of power is known at any time. `names_elsewhere`: a sink in Python is watched outside, too.
         """
         self._trace_lines = self._watch_calls = self.contract.kind != "command"
-        self._keeps_forced, self._compares_losses = keeps_forced, not schedule.faults
-        self._names_elsewhere = names_elsewhere
+        self._keeps_forced, self._names_elsewhere = keeps_forced, names_elsewhere
+        self._compares_losses = not schedule.faults
         try:
             return self._run(schedule, concurrent_reader=concurrent_reader)
         finally:
