@@ -45,9 +45,6 @@ PROMISED = {  # a key less, and readers of certificates break; a key more, and e
     "RowSeen": "row when_struck in_the_end",
     "TargetRecord": "changes rows before after rows_before rows_after",
     "Measurement": "name value",
-    "TargetRecord": "changes rows before after rows_before rows_after",
-    "TargetChange": "at place actor generation",
-    "RowSeen": "row when_struck in_the_end",
     "TaskFailure": " ".join(("why", "whose")),
 }
 
