@@ -15,6 +15,8 @@ from sinkproof.chaos.faults.fault_kind import host_fault
 KILL_HOST, CUT, CUT_IN, CUT_OUT, CUT_ALL = "kill-host", "cut", "cut-in", "cut-out", "cut-all"
 SLOW_LINK, HEAL = "slow-link", "heal"
 CUTS: Final = (CUT, CUT_IN, CUT_OUT, CUT_ALL)
+CARRIED_OUT, REFUSED = b"done", b"refused"  # answers to an attempt that requests one of them
+NOT_STRUCK: Final = "not struck"  # the event of an attempt whose request was not carried out
 SENTENCES: Final = {
     KILL_HOST: "host crash: the host of this attempt falls silent, and every process on it is killed",
     CUT: "network partition: the host of this attempt is cut off from the coordinator, but not from the target; the "

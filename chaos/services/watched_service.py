@@ -151,13 +151,15 @@ class WatchedService:
 
     def __enter__(self) -> Self:
         self.service.stop()
-        shutil.copytree(self._data, self._data_before, symlinks=True, dirs_exist_ok=True)
+        shutil.rmtree(self._data_before, ignore_errors=True)  # of a watch that was not ended
+        shutil.copytree(self._data, self._data_before, symlinks=True)
         self.service.on_spawn = self._spawned
         try:
             self.service.start()
         except NotWatched:
             self.service.on_spawn = None
             self.service.kill()
+            shutil.rmtree(self._data_before)
             self.service.start()
             raise
         return self
@@ -167,6 +169,7 @@ class WatchedService:
         self.service.stop()
         self._end_watch()
         os.close(self._over)
+        shutil.rmtree(self._data_before)
         self.service.start()
 
     @property

@@ -62,6 +62,14 @@ class SparkCampaign(CampaignInProcesses):
     def has_breakable_hosts(self) -> bool:
         return self.spark_runner.hosts is not None
 
+    def can_inject(self, fault: Fault) -> bool:
+        """A kind that this kernel, or its tools, cannot carry out is left out, and named beside the stage."""
+        hosts = self.spark_runner.hosts
+        why = hosts.why_not(fault.kind) if hosts is not None else ""
+        if why:
+            self.stage.cut = self.stage.cut or f"these hosts cannot have all of its faults, such as {fault.kind}: {why}"
+        return not why and super().can_inject(fault)
+
     def prepare(self) -> bool:
         """Lines of a user's sink are points here, too; those of our own adapters are covered by other shells."""
         for schedule in self.first:  # again and again: in real time a zombie resumes at another moment each time

@@ -15,15 +15,28 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.faults.faults_of_hosts import CUT, CUT_ALL, CUT_IN, CUT_OUT, CUTS, HEAL, KILL_HOST, SLOW_LINK
+from sinkproof.chaos.faults.faults_of_hosts import (
+    CARRIED_OUT,
+    CUT_ALL,
+    CUT_IN,
+    CUT_OUT,
+    CUTS,
+    HEAL,
+    KILL_HOST,
+    NOT_STRUCK,
+    REFUSED,
+    SLOW_LINK,
+)
 from sinkproof.chaos.services.local_service import LocalService
+from sinkproof.chaos.services.service import ServiceFailed
+from sinkproof.chaos.services.spark_cluster import namespace_hosts as links
 from sinkproof.chaos.services.spark_cluster.service_relays import ServiceRelays
 from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark
 from sinkproof.chaos.shared.event_log import Happening
@@ -37,9 +50,10 @@ ZOMBIE_SECONDS: Final = 2.0  # that an attempt goes on after its successor runs
 SLOW_SECONDS: Final = 1.5
 HEALED_SECONDS: Final = 40.0  # after which a cut is healed in any case; a recovery on other hosts takes ten
 TICK_SECONDS: Final = 0.2
+REQUEST_SECONDS: Final = 5.0  # between a connection and its request
 REAP_SECONDS, REAP_POLL_SECONDS = 5.0, 0.01  # until the parents of what was killed are dead, too
 CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
-LINK_CUTS: Final = {CUT: "cut", CUT_IN: "cut-in", CUT_OUT: "cut-out", CUT_ALL: "cut"}
+LINK_OF: Final = {CUT_IN: links.CUT_IN, CUT_OUT: links.CUT_OUT, SLOW_LINK: links.SLOW}  # the others: CUT
 ReadCommitted = Callable[[], Sequence[Identity] | None]
 
 
@@ -50,6 +64,10 @@ class ClusterHosts:
     spark: StandaloneSpark
     relays: ServiceRelays
     silence_seconds: int = SILENCE_SECONDS
+
+    def why_not(self, kind: str) -> str:
+        """Empty: these hosts can fail in this way."""
+        return self.spark.hosts.unfit.get(LINK_OF.get(kind, links.CUT), "")
 
     def lead_to(self, services: ServicesInUse) -> None:
         own: Sequence[LocalService] = list(services.own.values())
@@ -86,6 +104,7 @@ class HostFaults:
         self.dead: list[int] = []  # hosts that can be reached again, and on which no worker runs yet
         self.began: dict[int, tuple[int, str]] = {}  # pid -> generation and actor that was struck
         self.ever = False  # whether any host had a fault
+        self.failed: Exception | None = None  # why a fault was not carried out, or not healed; the run shows nothing
         self.lock, self.over = threading.Lock(), False
         self.listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.thread = threading.Thread(target=self._serve, daemon=True)
@@ -105,8 +124,28 @@ class HostFaults:
         self.folder.hosts.unlink(missing_ok=True)  # the same run may be followed once more
         with self.lock:
             for one in [*self.struck]:
-                self._heal(one)
-            self._revive()
+                with self._keeping_errors():
+                    self._heal(one)
+            with self._keeping_errors():
+                self._revive()
+        if error is None or isinstance(error, Exception):  # what went wrong may have come of the failure
+            self._raise_what_failed()
+
+    @contextmanager
+    def _keeping_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # the thread of the run raises it
+            self.failed = self.failed or error
+
+    def _raise_what_failed(self) -> None:
+        """It is no fault of the sink."""
+        if self.failed is not None:
+            raise ServiceFailed(
+                "a fault of a host was not carried out, or not healed",
+                evidence=f"{type(self.failed).__name__}: {self.failed}",
+                next_step="Run the command again; `sinkproof doctor` checks what hosts need",
+            ) from self.failed
 
     # -- the strike --------------------------------------------------------------------------------
 
@@ -118,14 +157,24 @@ class HostFaults:
                     self._answer(asking)
             with self.lock:
                 for one in [one for one in self.struck if one.heals.over]:
-                    self._heal(one)
+                    with self._keeping_errors():
+                        self._heal(one)
 
     def _answer(self, asking: socket.socket) -> None:
-        how = asking.recv(64).decode()
+        """Once something has failed, every request is refused: the thread of the run ends it."""
+        with self._keeping_errors():
+            asking.settimeout(REQUEST_SECONDS)
+            how = asking.recv(64).decode()
+            if self.failed is None:
+                self._carry_out(how, asking)
+        with suppress(OSError):  # it was on the host that was killed
+            asking.send(CARRIED_OUT if self.failed is None else REFUSED)
+
+    def _carry_out(self, how: str, asking: socket.socket) -> None:
         pid, _, _ = CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
         host = self.hosts.spark.hosts.host_of(pid)
-        if not how or host is None:
-            return
+        if host is None:
+            raise ProcessLookupError(f"process {pid}, which has requested {how!r}, is on none of the hosts")
         if how == HEAL:
             for one in [*self.struck]:
                 self._heal(one)
@@ -134,18 +183,14 @@ class HostFaults:
             self.ever = True
             self.struck.append(one)
             self._strike(one)
-        try:
-            asking.send(b".")
-        except OSError:
-            return  # it was on the host that was killed
 
     def _strike(self, one: Struck) -> None:
-        links = self.hosts.spark.hosts
+        hosts = self.hosts.spark.hosts
         if one.how == SLOW_LINK:
-            links.slow_down(one.host)
+            hosts.slow_down(one.host)
             one.heals = Deadline(SLOW_SECONDS)
             return
-        links.cut(one.host, how=LINK_CUTS.get(one.how, CUT))
+        hosts.cut(one.host, how=LINK_OF.get(one.how, links.CUT))
         if one.how == CUT_ALL:
             self.hosts.relays.cut(one.host)
         if one.how == KILL_HOST:  # what it was connected to hears nothing of it: no reset, no last word
@@ -167,15 +212,18 @@ class HostFaults:
     # -- what follows ------------------------------------------------------------------------------
 
     def note(self, happening: Happening) -> None:
-        """When a later generation runs, an attempt that was cut off goes on; then its host is healed."""
-        if happening["what"] == "struck":
-            self.began[happening["pid"]] = happening["generation"], happening["actor"]
-        elif happening["what"] == "running":
-            with self.lock:
+        """When a later generation runs, an attempt that was cut off goes on; then its host is healed. Raises
+        ServiceFailed.
+        """
+        with self.lock, self._keeping_errors():
+            if happening["what"] == "struck":
+                self.began[happening["pid"]] = happening["generation"], happening["actor"]
+            elif happening["what"] == "running":
                 self._recovered(happening["generation"])
-        if self.dead:
-            with self.lock:
-                self._revive()
+            elif happening["what"] == NOT_STRUCK:
+                raise TimeoutError(f"the request of {happening['actor']} was not answered, or was refused")
+            self._revive()
+        self._raise_what_failed()
 
     def _recovered(self, generation: int) -> None:
         for one in [*self.struck]:
@@ -199,13 +247,15 @@ class HostFaults:
 
     def _heal(self, one: Struck) -> None:
         self.struck.remove(one)
-        self.hosts.spark.hosts.heal(one.host)
-        self.hosts.relays.heal(one.host)
-        if one.how in CUTS:
-            self._signal(one, signal.SIGCONT)
+        try:
+            self.hosts.spark.hosts.heal(one.host)
+            self.hosts.relays.heal(one.host)
+        finally:  # no attempt stays suspended
+            if one.how in CUTS:
+                self._signal(one, signal.SIGCONT)
+            os.close(one.process)
         if one.how == KILL_HOST:
             self.dead.append(one.host)
-        os.close(one.process)
 
     def _revive(self) -> None:
         """By the thread of the run: what it starts would die with the thread that serves."""

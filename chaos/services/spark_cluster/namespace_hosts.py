@@ -45,14 +45,19 @@ done
 """  # what all hosts share may lie below a folder that is hidden: it is reached by a descriptor
 
 
-CUT, CUT_IN, CUT_OUT = "cut", "cut-in", "cut-out"
-LINKS: Final = {  # what happens to the port of a host, as a port of the switch
-    CUT: "ip link set {port} down",
-    CUT_IN: "{flags} learning off flood off mcast_flood off bcast_flood off && {flags} fdb_flush",
-    CUT_OUT: "{flags} learning off locked on && {flags} fdb_flush",  # what comes from it is known at no port
-    "heal": "ip link set {port} up && {flags} learning on flood on mcast_flood on bcast_flood on locked off",
+CUT, CUT_IN, CUT_OUT, SLOW = "cut", "cut-in", "cut-out", "slow"
+LINKS: Final = {  # what happens to the port of a host, as a port of the switch; and what undoes it
+    CUT: ("ip link set {port} down", "ip link set {port} up"),
+    CUT_IN: (
+        "{flags} learning off flood off mcast_flood off bcast_flood off && {flags} fdb_flush",
+        "{flags} learning on flood on mcast_flood on bcast_flood on",
+    ),
+    CUT_OUT: (  # what comes from it is known at no port
+        "{flags} learning off locked on && {flags} fdb_flush",
+        "{flags} learning on locked off",
+    ),
 }
-SLOW: Final = "tc qdisc replace dev {} root tbf rate {}kbit burst 8kb latency 10s"  # not every kernel has netem
+SLOWED: Final = "tc qdisc replace dev {} root tbf rate {}kbit burst 8kb latency 10s"  # not every kernel has netem
 AT_FULL_SPEED: Final = "tc qdisc del dev {} root 2>/dev/null || true"
 SLOW_KBIT: Final = 256  # per second: messages of a job pass, late
 LISTEN: Final = """\
@@ -72,6 +77,7 @@ class NamespaceHosts:
         self.count, self.shared = count, shared
         self.switch: subprocess.Popen[str] | None = None
         self.holders: list[subprocess.Popen[str]] = []
+        self.unfit: dict[str, str] = {}  # CUT_IN, CUT_OUT, SLOW -> why this kernel, or its tools, cannot do it
         self._user = ["--user", "--map-root-user"]
 
     def __enter__(self) -> NamespaceHosts:
@@ -100,6 +106,32 @@ class NamespaceHosts:
             )
             up = f"ip addr add {self.address(host)}/24 dev eth0 && ip link set eth0 up"
             run_to_its_end(self.command(host, "sh", "-c", up))
+        self._try_links(self.count - 1)
+
+    def _try_links(self, host: int) -> None:
+        """Each once, while nothing runs there. What fails is left alone from then on, also when a link is healed; no
+        host can be used that cannot be cut off.
+        """
+        for how in (CUT, CUT_IN, CUT_OUT, SLOW):
+            try:
+                self._try_link(host, how)
+            except ServiceUnavailable as error:
+                if how == CUT:
+                    raise
+                said = getattr(error.__cause__, "stderr", None) or error.evidence
+                self.unfit[how] = " ".join(said.split())
+
+    def _try_link(self, host: int, how: str) -> None:
+        if how == SLOW:
+            try:
+                self.slow_down(host)
+            finally:
+                self._speed_up(host)
+            return
+        try:
+            self._set_link(host, LINKS[how][0])
+        finally:
+            self._set_link(host, LINKS[how][1])
 
     def _choose_how(self) -> None:
         missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -204,22 +236,26 @@ class NamespaceHosts:
         """Its processes go on. CUT: nothing reaches it, and it reaches nothing; CUT_IN: it hears nothing; CUT_OUT: it
         is not heard.
         """
-        self._set_link(host, how)
+        self._set_link(host, LINKS[how][0])
 
     def slow_down(self, host: int) -> None:
         """What it sends, and what is sent to it, waits for a link of a quarter of a megabit per second."""
-        self._on_switch(SLOW.format(f"to-{host}", SLOW_KBIT))
-        run_to_its_end(self.command(host, "sh", "-c", SLOW.format("eth0", SLOW_KBIT)))
+        self._on_switch(SLOWED.format(f"to-{host}", SLOW_KBIT))
+        run_to_its_end(self.command(host, "sh", "-c", SLOWED.format("eth0", SLOW_KBIT)))
 
     def heal(self, host: int) -> None:
         """Its link is whole again, whatever was wrong with it."""
-        self._set_link(host, "heal")
+        self._set_link(host, " && ".join(undone for how, (_, undone) in LINKS.items() if how not in self.unfit))
+        if SLOW not in self.unfit:
+            self._speed_up(host)
+
+    def _speed_up(self, host: int) -> None:
         self._on_switch(AT_FULL_SPEED.format(f"to-{host}"))
         run_to_its_end(self.command(host, "sh", "-c", AT_FULL_SPEED.format("eth0")))
 
-    def _set_link(self, host: int, how: str) -> None:
+    def _set_link(self, host: int, script: str) -> None:
         port = f"to-{host}"
-        self._on_switch(LINKS[how].format(port=port, flags=f"ip link set dev {port} type bridge_slave"))
+        self._on_switch(script.format(port=port, flags=f"ip link set dev {port} type bridge_slave"))
 
     def listen(self, host: int, addresses: Sequence[str]) -> list[socket.socket]:
         """Sockets that listen on the host, at addresses of its own; they are this process's, and outlive its death."""

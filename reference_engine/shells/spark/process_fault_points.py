@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.faults.faults_of_hosts import CUTS, KILL_HOST
+from sinkproof.chaos.faults.faults_of_hosts import CARRIED_OUT, CUTS, KILL_HOST, NOT_STRUCK
 from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.chaos.shared.point_counts import PointCounts
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 NO_FILES: Final[Mapping[str, str]] = {}
+STRIKE_SECONDS: Final = 100.0  # of what is outside the host; a run without progress for two minutes counts as hung
 PAUSE_SECONDS: Final = 0.05  # the others are notified of a checkpoint within 10 ms
 
 
@@ -89,18 +90,29 @@ class Points:
 
     def strike_host(self, how: str) -> None:
         """The fault strikes before this returns: what lies outside the host carries it out. The attempt on a host that
-        was cut off goes on as a zombie, when its successor runs on another host.
+        was cut off goes on as a zombie, when its successor runs on another host. A fault that was not carried out has
+        no effect here, and is recorded: such a run shows nothing.
         """
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
-            folder = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)  # a path of any length: an address holds 107
-            asking.connect(f"/proc/self/fd/{folder}/{self.folder.hosts.name}")
-            os.close(folder)
-            asking.send(how.encode())
-            asking.recv(1)
+        if not self._is_carried_out(how):
+            self.events.record(NOT_STRUCK, actor=self.actor)
+            return
         if how == KILL_HOST:
             _never()
         if how in CUTS:
             self.stop_actor()
+
+    def _is_carried_out(self, how: str) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+            folder = os.open(self.folder.path, os.O_PATH | os.O_DIRECTORY)  # a path of any length: an address holds 107
+            asking.settimeout(STRIKE_SECONDS)
+            try:
+                asking.connect(f"/proc/self/fd/{folder}/{self.folder.hosts.name}")
+                asking.send(how.encode())
+                return asking.recv(len(CARRIED_OUT)) == CARRIED_OUT
+            except OSError:
+                return False
+            finally:
+                os.close(folder)
 
     def lose_message(self) -> None:
         self.message_fault = "lost"

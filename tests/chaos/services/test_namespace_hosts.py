@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.services.service import ServiceUnavailable
-from sinkproof.chaos.services.spark_cluster.namespace_hosts import CUT, CUT_IN, CUT_OUT, NamespaceHosts
+from sinkproof.chaos.services.spark_cluster.namespace_hosts import CUT, CUT_IN, CUT_OUT, SLOW, NamespaceHosts
 from sinkproof.chaos.services.spark_cluster.service_relays import ServiceRelays
 
 SECONDS = 20.0
@@ -93,6 +94,38 @@ def test_a_slow_link_is_a_property_of_both_its_ends_until_it_is_healed(hosts: Na
     assert _hears(hosts, speaker=2, listener=1)
     hosts.heal(1)
     assert "rate" not in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+
+
+def test_what_this_machine_cannot_do_to_a_link_is_found_at_once_and_left_alone(
+    hosts: NamespaceHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An iproute2 without `locked`, and no queue that limits the rate."""
+    assert {} == hosts.unfit
+    put_in_place(tmp_path / "ip", refused="locked")
+    put_in_place(tmp_path / "tc", refused="tbf")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with NamespaceHosts(2, shared=[tmp_path]) as made:
+        assert {CUT_OUT: "no locked", SLOW: "no tbf"} == made.unfit
+        assert _hears(made, speaker=1, listener=0)
+        for how in (CUT, CUT_IN):
+            made.cut(1, how=how)
+            assert not _hears(made, speaker=0, listener=1)
+            made.heal(1)
+            assert _hears(made, speaker=0, listener=1)
+    put_in_place(tmp_path / "ip", refused="down")
+    with pytest.raises(ServiceUnavailable, match="no down"), NamespaceHosts(1, shared=[tmp_path]):
+        pass
+
+
+def put_in_place(tool: Path, *, refused: str) -> None:
+    """A tool that does not know one word; else it is the real one."""
+    others = [each for each in os.environ["PATH"].split(":") if each != str(tool.parent)]
+    known = shutil.which(tool.name, path=":".join(others))
+    tool.write_text(
+        f'#!/bin/sh\nfor word; do [ "$word" != {refused} ] || {{ echo no {refused} >&2; exit 2; }}; done\n'
+        f'exec {known} "$@"\n'
+    )
+    tool.chmod(0o755)
 
 
 def test_a_process_is_found_on_its_host(hosts: NamespaceHosts) -> None:

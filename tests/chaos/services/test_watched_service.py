@@ -7,14 +7,22 @@ import sys
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL
+from typing import Any
 
 import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.running_services import ServiceHandle, new_service
-from sinkproof.chaos.services.watched_service import CallWindow, DataFolderNames, InsideRun, is_inside_service
+from sinkproof.chaos.services.watched_service import (
+    CallWindow,
+    DataFolderNames,
+    InsideRun,
+    WatchedService,
+    is_inside_service,
+)
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 SOON = 60.0  # seconds: ends a test that has failed
 WRITES_AND_SENDS = """
@@ -60,6 +68,48 @@ def test_a_watched_node_that_cannot_be_run_says_so(handle: ServiceHandle, tmp_pa
     watch.close()
     assert "cannot run /nothing/here: " in handle.last_output("node-1")
     handle.end()
+
+
+class OneNode:
+    """In place of a LocalService; nothing runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.nodes, self.title, self.version = folder, ["node-1"], "one node", "1"
+        self.on_spawn: object = None
+        self.is_watched = True
+
+    def data_folder(self, node: str) -> Path:
+        return self.folder / "data"
+
+    def start(self) -> None:
+        if self.on_spawn is not None and not self.is_watched:
+            raise NotWatched("no watch here")
+
+    def stop(self) -> None:
+        """Nothing runs."""
+
+    kill = stop
+
+
+def test_what_a_service_had_before_a_watch_is_copied_anew_for_each_and_removed(tmp_path: Path) -> None:
+    service: Any = OneNode(tmp_path)
+    data, before = tmp_path / "data", tmp_path / "data-before"
+    before.mkdir()
+    (before / "of an earlier watch").touch()
+    data.mkdir()
+    (data / "log").write_text("1")
+    for number in ("1", "2"):
+        (data / "log").write_text(number)
+        with WatchedService(service, await_settled=lambda: None) as watched:
+            (data / "log").unlink()
+            (data / "of this watch").touch()
+            watched.renew()
+            assert {"log": number} == {file.name: file.read_text() for file in data.iterdir()}
+        assert not before.exists()
+    service.is_watched = False
+    with pytest.raises(NotWatched), WatchedService(service, await_settled=lambda: None):
+        pass
+    assert not before.exists()
 
 
 @pytest.mark.parametrize("drawn", ["abcdefgh", "ab_12_gh", "x8a9b2c3"])
