@@ -32,7 +32,7 @@ def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
 
 def newest_finding(contract: Contract, finding: Finding) -> str:
     """What is printed when it is found. Those of the simulated shell are run again in processes (confirmation.py)."""
-    unconfirmed = finding.shell == "simulated" and not contract.is_ours
+    unconfirmed = finding.shell == "simulated" and contract.kind == "sink" and not contract.is_ours
     at = [f"  at {finding.line.file}:{finding.line.number}  {finding.line.text.strip()}"] if finding.line else []
     return "\n".join(
         [
