@@ -12,7 +12,7 @@ import struct
 from itertools import count
 from typing import Any, Final
 
-from sinkproof.chaos.kafka_client.client_settings import NO_SETTINGS, AccessRefused, ClientSettings
+from sinkproof.chaos.kafka_client.client_settings import AccessRefused, ClientSettings
 from sinkproof.chaos.kafka_client.messages import (
     MetadataRequest,
     SaslAuthenticateRequest,
@@ -35,7 +35,7 @@ REMEDIES: Final = {
 class BrokerConnection:
     """After an OSError it cannot be used any more."""
 
-    def __init__(self, address: str, settings: ClientSettings = NO_SETTINGS, *, seconds: float) -> None:
+    def __init__(self, address: str, settings: ClientSettings, *, seconds: float) -> None:
         """`seconds`: of each wait for the broker. Raises OSError, AccessRefused for one."""
         host, _, port = address.rpartition(":")
         self.address, self._numbers = address, count(1)

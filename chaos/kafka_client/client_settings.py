@@ -168,7 +168,7 @@ def _of_jaas(file: str, line: str) -> Iterator[tuple[str, Secret]]:
         raise AccessRefused(
             f"{file}: {JAAS} cannot be used",
             evidence="it has no username and password",
-            next_step=f"Known mechanisms are {', '.join(MECHANISMS)}, whose modules have both",
+            next_step=f"Known mechanisms are {', '.join(MECHANISMS)}, with modules that have both",
         )
     yield from ((name, options[key]) for name, key in (("user", "username"), ("password", "password")) if line)
 

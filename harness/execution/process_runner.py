@@ -17,7 +17,6 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
-from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
@@ -274,8 +273,8 @@ class ProcessRunner(ScheduleRunner):
             result,
             unwatched=host.unwatched,
             unseen=tuple(host.unseen),
-            elsewhere=tuple(canonical_name(path) for path in host.elsewhere or () if not is_temporary_file(path)),
-            kept_elsewhere=tuple(kept(host.elsewhere or {})),
+            elsewhere=host.names_elsewhere,
+            kept_elsewhere=host.kept_elsewhere,
             peers=tuple(host.peers),
             calls_apart=frozenset(host.apart),
             losses_would_leave=() if unforced is None else unforced.would_leave,

@@ -59,7 +59,8 @@ class Contract:
                          suspensions between two requests are one case then. None: requests are not counted
     canonical            the target's state as text, in which equivalent states are equal
     libraries            names of modules that attempts import and that load slowly: imported once, before the fork
-    side_by_side         True: runs may overlap in several processes, since the scratch names all that they share
+    side_by_side         True: runs may overlap in several processes, since the scratch names all that they share.
+                         False: they never do. Without it they do where a watched run keeps to its folder
 
     More faults
     second_sink          a sink of another vertex, with another `context.sink_id`, on the same target: jobs with two
@@ -125,6 +126,12 @@ class Contract:
     def state(self) -> AbstractContextManager[None]:
         """Within it, the process is as the contract's code has left it."""
         return subjects_state() if self._is_apart else nullcontext()
+
+    @property
+    def side_by_side(self) -> bool | None:
+        """Whether runs may overlap, as the contract says; None: it does not say."""
+        given = getattr(self.given, "side_by_side", None)
+        return None if given is None else bool(given)
 
     def offers(self, name: str) -> bool:
         """Whether the contract has this optional attribute or method."""

@@ -39,6 +39,12 @@ class Apart:
             yield from json.loads(file.read_text())
 
 
+class Alone(Apart):
+    """It keeps to its folder, and yet its contract refuses."""
+
+    side_by_side = False
+
+
 class PartsTwice(Parts):
     def publish(self, part: str, rows: Any) -> None:
         super().publish(f"{part}-{len(list(self.folder.iterdir()))}", rows)

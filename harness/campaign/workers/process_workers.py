@@ -67,7 +67,8 @@ def workers_beside(
         def start() -> list[PoolWorker]:
             return _start(runner, stack, count, is_late=not waits) if waits or is_apart(runner) else []
 
-        if count < 1 or (waits and not runner.contract.offers("side_by_side")):
+        wish = runner.contract.side_by_side
+        if count < 1 or wish is False or (waits and not wish):
             yield LateWorkers()
         elif waits:
             workers = start()

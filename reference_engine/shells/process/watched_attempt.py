@@ -13,6 +13,7 @@ from typing import Final
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits
+from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
 from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
@@ -57,10 +58,20 @@ class WatchingHost(AttemptHost):
         self.scratch, self.record = scratch, record
         self.unwatched = ""  # why system calls of its attempts were not watched
         self.unseen: dict[str, None] = {}  # why the watch may have missed changes
-        self.elsewhere: dict[str, bool] | None = None  # paths that attempts changed outside of it: was a file there?
+        self.elsewhere: dict[str, bool] | None = None  # paths that attempts changed outside of it: as found?
         self.peers: dict[str, None] = {}  # addresses to which they connected
         self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point): by attempts in Python
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
+
+    @property
+    def names_elsewhere(self) -> tuple[str, ...]:
+        """Of what attempts changed outside of their folder, without temporary files."""
+        return tuple(canonical_name(path) for path in self.elsewhere or () if not is_temporary_file(path))
+
+    @property
+    def kept_elsewhere(self) -> tuple[str, ...]:
+        """Paths of it that were found as others have left them, or that a later run may find."""
+        return tuple(kept(self.elsewhere or {}))
 
     def watch(self, child: ChildProcess, actor: str, *, marks: Callable[[], int] = int) -> SystemCallWatch | None:
         """From its first call on a fault strikes. None, and why, where the kernel does not offer it."""

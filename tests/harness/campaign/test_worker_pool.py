@@ -156,6 +156,14 @@ def test_runs_that_keep_to_their_folder_may_overlap() -> None:
         assert is_apart(runner)
 
 
+@pytest.mark.parametrize("subject", ["Apart", "Alone"])
+def test_a_contract_may_refuse_that_its_runs_overlap(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_workers, "WORTH", 1)
+    with opened(f"{OVERLAPPING}:{subject}") as runner, workers_beside(runner, 2) as workers:
+        assert len(SCHEDULES) == len(list(workers.run_all(SCHEDULES, trace_lines=False, run=runner.run)))
+        assert (subject == "Apart") == bool(workers.workers)
+
+
 @pytest.mark.parametrize("cores", [1, 2])
 def test_no_worker_starts_on_one_core_or_for_few_schedules(
     runner: ProcessRunner, cores: int, monkeypatch: pytest.MonkeyPatch

@@ -43,7 +43,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]
 @pytest.fixture(scope="module")
 def cluster(hosts: StandaloneSpark) -> Iterator[Cluster]:
     made = Cluster(folder=hosts.folder / "driver", executors_seconds=EXECUTORS_SECONDS)
-    made.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment)
+    made.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment, slots=hosts.slots)
     with made:
         yield made
 
@@ -76,6 +76,7 @@ def test_a_host_is_cut_off_and_healed_and_no_row_is_lost_or_repeated(hosts: Stan
         hosts.hosts.heal(2)
     assert ["failed"] == [each["what"] for each in story if each["what"] in ("failed", "running", "finished")][:1]
     assert 1 == sum(each["what"] == "finished" for each in story)
+    cluster.slots = 0  # Spark has lost an executor: the next run waits until it is back
     assert 1 <= sum(each["what"] == "generation" for each in story)
     assert_counted_exactly(hosts.hosts.shared[0] / "cut", keys_of(ROWS_PER_FILE))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sinkproof.chaos.kafka_client.client_settings import NO_SETTINGS
 from sinkproof.chaos.services.ports import HOST
 from sinkproof.sink_adapters.kafka.broker_requests import RequestingConnection
 
@@ -32,7 +33,7 @@ def sent(send: Send) -> str:
 
         broker = threading.Thread(target=receive)
         broker.start()
-        client = RequestingConnection(f"{HOST}:{server.getsockname()[1]}", seconds=SOON)
+        client = RequestingConnection(f"{HOST}:{server.getsockname()[1]}", NO_SETTINGS, seconds=SOON)
         with pytest.raises(ConnectionError, match="closed the connection"):
             send(client)
         client.close()
