@@ -14,7 +14,7 @@ from rich.text import Text
 from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports.at_target import target_words
-from sinkproof.reports.ci.since_earlier import Earlier, gone_text
+from sinkproof.reports.ci.since_earlier import Earlier
 from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
 from sinkproof.reports.document import Document
 
@@ -130,8 +130,8 @@ def _findings(console: Console, subject: Document, earlier: Earlier | None) -> N
         more = facts.plural(left, "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
         console.print()
-    for finding in earlier.gone(subject) if earlier else ():
-        console.print(_text(f"{facts.SYMBOLS['upheld']} {subject['name']}: gone: {gone_text(finding)}"))
+    for absent in earlier.absent(subject) if earlier else ():
+        console.print(_text(f"{subject['name']}: {absent.label}: {absent.text}"))
         console.print()
     for sentence in (*code_lines(subject), *caveat_lines(subject)):
         console.print(_text(f"  {subject['name']}: {sentence}"))
