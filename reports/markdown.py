@@ -9,7 +9,7 @@ from typing import Any, Final
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
 from sinkproof.reports.ci.since_earlier import Earlier
-from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, closure_lines, code_lines, points_text
 from sinkproof.reports.document import Document
 
 FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
@@ -37,7 +37,7 @@ def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> st
     for subject in known["subjects"]:
         lines += _findings(subject, earlier)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
-    lines += [f"- {escaped(line)}" for line in facts.closure_lines(known)]
+    lines += [f"- {escaped(line)}" for line in closure_lines(known)]
     lines += [f"- {escaped(line)}" for line in bounds_lines(known["subjects"])]
     lines += [
         f"- {escaped(subject['name'])}: {escaped(line)}"

@@ -15,7 +15,14 @@ from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports.at_target import target_words
 from sinkproof.reports.ci.since_earlier import Earlier
-from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
+from sinkproof.reports.coverage_text import (
+    bounds_lines,
+    caveat_lines,
+    closure_lines,
+    code_lines,
+    points_text,
+    schedules_text,
+)
 from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
@@ -199,7 +206,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
 
 def _conclusion(console: Console, document: Document) -> None:
     """The sentence of each complete closure once; closures that are not complete; canaries, doubts, the verdict."""
-    if closures := facts.closure_lines(document):
+    if closures := closure_lines(document):
         for line in closures:
             console.print(_text(line))
         console.print()
