@@ -32,6 +32,7 @@ def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> st
         coverage=coverage_text,
         grid_of=grid.grid,
         kill_table_of=canary_table.kill_table,
+        left_out=target_words.left_out,
         lines_around=finding_groups.lines_around,
         picture=picture.picture,
         seen=target_words.seen,

@@ -189,6 +189,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     if target:
         rows = target_words.seen(target["rows"][:ROWS_SEEN_MOST])
         found += [("rows" if not number else "", each) for number, each in enumerate(rows)]
+        found += [("", each) for each in target_words.left_out(target)]
     elif finding["contents"]:
         found.append(("rows", ", ".join(finding["contents"])))
     if line := finding["line"]:

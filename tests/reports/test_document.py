@@ -227,7 +227,9 @@ def test_unknown_keys_are_ignored() -> None:
         certificate_file.validate({**minimal(), "verdict": "fine"})
 
 
-@pytest.mark.parametrize("date", ["2026-99-99T12:00:00+00:00", "2026-02-30T12:00:00+00:00", "0000-01-01T12:00:00+00:00"])
+@pytest.mark.parametrize(
+    "date", ["2026-99-99T12:00:00+00:00", "2026-02-30T12:00:00+00:00", "0000-01-01T12:00:00+00:00"]
+)
 def test_a_date_is_one_of_the_calendar(date: str) -> None:
     certificate_file.validate({**minimal(), "date": "2028-02-29T23:59:59+00:00"})
     with pytest.raises(DocumentError, match="does not keep to its schema"):

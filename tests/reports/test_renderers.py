@@ -49,7 +49,7 @@ def bare(*, parts: bool = False) -> dict[str, Any]:
         return cut_keys(value, kind)
 
     def cut_keys(value: dict[str, Any], kind: dict[str, Any]) -> dict[str, Any]:
-        kept = {key: of for key, of in kind["properties"].items() if key in kind["required"] or parts and is_part(of)}
+        kept = {key: of for key, of in kind["properties"].items() if key in kind["required"] or (parts and is_part(of))}
         return {key: cut(value[key], of) for key, of in kept.items() if key in value}
 
     return cut_keys(document, schema)

@@ -129,16 +129,15 @@ def test_of_a_second_sink_in_the_same_file_it_says_that_the_kept_contract_is_not
     assert f"  sinkproof certify {file.name}:OrdersTableContract" == out.splitlines()[-1]
     text = out.partition("Add this:\n")[2].partition("Next:")[0]
     file.write_text(file.read_text() + text)
-    assert "OrdersTableContract" == type(load(f"{file}:OrdersTableContract").source).__name__
+    with pytest.raises(NotImplementedError, match="give the rows that OrdersTable has committed"):
+        load(f"{file}:OrdersTableContract").committed(None)  # type: ignore[arg-type]
     _, out, _ = call("init", f"{sink}.py:OrdersTable", "--ci", "none")
     assert ["Next: run:", f"  sinkproof certify {file.name}:OrdersTableContract"] == out.splitlines()[-2:]
     _, out, _ = call("init", f"{sink}.py:Orders", "--ci", "none")
     assert f"  sinkproof certify {file.name}:OrdersContract" == out.splitlines()[-1]
 
 
-def test_a_contract_that_is_named_after_the_sink_may_inherit_its_reader(
-    call: Call, tmp_path: Path, sink: str
-) -> None:
+def test_a_contract_that_is_named_after_the_sink_may_inherit_its_reader(call: Call, tmp_path: Path, sink: str) -> None:
     (tmp_path / f"{sink}_contract.py").write_text("from readers import Base\nclass OrdersContract(Base): ...\n")
     _, out, _ = call("init", f"{sink}.py:Orders")
     assert ["Next: run:", f"  sinkproof certify {sink}_contract.py:OrdersContract"] == out.splitlines()[-2:]
