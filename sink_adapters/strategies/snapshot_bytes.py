@@ -27,12 +27,20 @@ class DamagedState(ValueError):
 
 def decode(state: bytes, *, strategy: str) -> dict[str, Any]:
     try:
-        content = msgspec.json.decode(state)
+        content = _parsed(state)
     except ValueError as error:
         raise DamagedState(f"{strategy}: the restored state is no JSON ({error}): {state[:60]!r}") from error
     if not isinstance(content, dict):
         raise DamagedState(f"{strategy}: the restored state is no JSON object: {state[:60]!r}")
     return content
+
+
+def _parsed(state: bytes) -> Any:
+    """As `json` does, which also takes half of a surrogate pair: text of file names that are no UTF-8 has them."""
+    try:
+        return msgspec.json.decode(state)
+    except msgspec.DecodeError:
+        return json.loads(state)
 
 
 def decode_pending(content: dict[str, Any], entry_from: Callable[..., Entry], *, strategy: str) -> list[Entry]:

@@ -11,7 +11,7 @@ from sinkproof.sink_adapters.memory.memory_clients import MemoryTransactions
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
 from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, TransactionLost
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
-from sinkproof.sink_adapters.strategies.snapshot_bytes import DamagedState
+from sinkproof.sink_adapters.strategies.snapshot_bytes import DamagedState, decode, decode_value, encode_value
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
 
 from .by_hand import batch, offsets, restored, started, two_phase
@@ -262,6 +262,13 @@ def test_the_user_context_is_set_once_per_subtask_and_survives_restores_and_resc
 def test_a_damaged_state_is_refused_and_not_treated_as_empty(store: MemoryStore, state: bytes) -> None:
     with pytest.raises(DamagedState, match="two-phase"):
         restored(two_phase(store), 2, state)
+
+
+@pytest.mark.parametrize("value", ["caf\udce9", "\ud83d", "\U0001f600", 2**70, -0.0, b"\xff", {"a": [1, None]}])
+def test_a_value_of_a_state_comes_back_as_it_was(value: Any) -> None:
+    """Names of files that are no UTF-8 have half a surrogate pair."""
+    state = f'{{"value":[{encode_value(value)}]}}'.encode()
+    assert repr(value) == repr(decode_value(*decode(state, strategy="any")["value"]))
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 7])
