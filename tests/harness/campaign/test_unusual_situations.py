@@ -13,9 +13,11 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators import lines_never_run
 from sinkproof.generators.fault_sites import DECIDED
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB
 
 pytestmark = pytest.mark.slow
 STAGE: Final = "unusual situations, while statements never ran"
@@ -33,7 +35,7 @@ class Sink:
         self.context, self.written = context, context.clock()
         for subtask, state in context.restored:
             for checkpoint, rows in json.loads(state):
-                self.publish(f"{{subtask}}-{{checkpoint}}", rows)
+                self.publish(f"{{subtask}}-{{checkpoint}}", {recovered})
 
     def write(self, batch):
         self.rows += [(row.split, row.offset) for row in batch]
@@ -91,10 +93,12 @@ def note_as_struck(campaign: ProcessCampaign) -> None:
         struck |= campaign.results.coverage.lines_passed
 
 
-def explored(folder: Path, condition: str, *, sin: str = "self.unusual = True") -> tuple[CampaignResults, list[str]]:
+def explored(
+    folder: Path, condition: str, *, sin: str = "self.unusual = True", recovered: str = "rows"
+) -> tuple[CampaignResults, list[str]]:
     """The results of this stage alone, and the statements that have not run after it."""
     file = folder / f"sink_of_{folder.name}.py"
-    file.write_text(SINK.format(condition=condition, sin=sin))
+    file.write_text(SINK.format(condition=condition, sin=sin, recovered=recovered))
     contract = load(f"{file}:Of")
     (folder / "scratch").mkdir()
     results = CampaignResults(contract=contract, shell="process")
@@ -152,3 +156,37 @@ def test_far_larger_data_comes_where_a_number_in_the_code_may_begin_to_matter(tm
     results, unexecuted = explored(tmp_path, "batch.rows", sin=LOSES_THE_REST)
     assert [] == unexecuted
     assert {"job=far-larger-data no-fault"} == {finding.schedule for finding in results.findings}
+
+
+FAILS: Final = "rows if len(rows) < 700 else 1 / 0"
+TAKES_TOO_MUCH: Final = "rows if len(rows) < 700 else bytearray(1 << 60)"
+
+
+@pytest.fixture
+def thousand_rows_are_far_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same two runs with 1,000 rows for each sink in each checkpoint: with 20,000 they take half a minute."""
+    few = [Schedule(run.faults, job=LARGE_BATCHES_JOB) for run in lines_never_run.far_larger_data()]
+    monkeypatch.setattr(lines_never_run, "far_larger_data", lambda: few)
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_an_error_of_a_recovery_from_far_larger_data_is_judged(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", recovered=FAILS)
+    assert {"O1", "O6"} == {finding.oracle for finding in results.findings}
+    assert all("=kill-job" in finding.schedule for finding in results.findings)
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_nothing_is_upheld_where_only_a_recovery_had_too_little_time_or_memory(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", recovered=TAKES_TOO_MUCH)
+    assert [] == results.findings
+    (why,) = results.unknowns
+    assert "the job did not recover" in why
+    assert "given up" in results.coverage.stages[1].cut
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_a_sink_that_never_has_enough_memory_for_far_larger_data_is_not_judged_there(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", sin="len(self.rows) < 900 or bytearray(1 << 60)")
+    assert ([], []) == (results.findings, results.unknowns)
+    assert "given up" in results.coverage.stages[1].cut
