@@ -27,7 +27,8 @@ from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARS
 from sinkproof.workload.rows import FAR_LARGER_BATCH_ROWS, LARGE_BATCH_ROWS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
-FAR_LARGER_SECONDS_MOST: Final = 30.0  # a first run takes 9 s of CPU time, a second one, with a death, 15
+FAR_LARGER_SECONDS_MOST: Final = 30.0
+FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 # More rows than a batch of `large-batches` has (600), and as many as a sink gets in `far-larger-data` in all.
 NUMBERS_OF_FAR_LARGER_DATA: Final = LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6
@@ -174,6 +175,7 @@ class ProcessCampaign(CampaignInProcesses):
                 continue
             if deadline.over:
                 return [schedule.job]
+            self.stop_if_it_takes_too_long(FAR_LARGER_SECONDS[bool(schedule.faults)])
             with heartbeat(
                 str(schedule), lambda what: self.results.progress.step(what, self.results.coverage.kills, schedules=0)
             ):

@@ -11,6 +11,7 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators import lines_never_run
@@ -94,7 +95,12 @@ def note_as_struck(campaign: ProcessCampaign) -> None:
 
 
 def explored(
-    folder: Path, condition: str, *, sin: str = "self.unusual = True", recovered: str = "rows"
+    folder: Path,
+    condition: str,
+    *,
+    sin: str = "self.unusual = True",
+    recovered: str = "rows",
+    seconds: float | None = None,
 ) -> tuple[CampaignResults, list[str]]:
     """The results of this stage alone, and the statements that have not run after it."""
     file = folder / f"sink_of_{folder.name}.py"
@@ -104,6 +110,7 @@ def explored(
     results = CampaignResults(contract=contract, shell="process")
     with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        results.steering.budget_ends = None if seconds is None else Deadline(seconds)
         before = Stage(name="stages before", explore=note_as_struck)
         campaign.carry_out([before, *(stage for stage in PROCESS_PLAN if stage.name == STAGE)])
     return results, [statement.point for statement in campaign.unexecuted]
@@ -190,3 +197,11 @@ def test_a_sink_that_never_has_enough_memory_for_far_larger_data_is_not_judged_t
     results, _ = explored(tmp_path, "batch.rows", sin="len(self.rows) < 900 or bytearray(1 << 60)")
     assert ([], []) == (results.findings, results.unknowns)
     assert "given up" in results.coverage.stages[1].cut
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_far_larger_data_is_not_begun_where_a_budget_that_holds_has_no_time_for_it(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", recovered=FAILS, seconds=0)
+    stage = results.coverage.stages[1]
+    assert (0, False, "") == (stage.run, stage.finished, stage.cut)
+    assert not results.steering.required_stages_done
