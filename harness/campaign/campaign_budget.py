@@ -15,7 +15,7 @@ from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.chaos.clock import now
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
@@ -110,6 +110,7 @@ def run_campaign(
     contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: ShouldStop
 ) -> ShellOutcome:
     results, scratch = begin(contract, task, folder=folder, progress=progress)
+    results.steering.budget_ends = Deadline(task.budget_seconds) if task.budget_holds else None
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
     outcome = conclude(results, seconds=now() - began, closure=closure)

@@ -27,7 +27,7 @@ from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
+from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
@@ -96,8 +96,7 @@ class Patience:
         self.strategy, self.host = strategy, host
 
     def next_delay(self, now: float) -> float | None:
-        slow = self.host.endings[AttemptEnding.HUNG] + self.host.endings[AttemptEnding.OUT_OF_MEMORY]
-        return self.strategy.next_delay(now) if slow < HANGS_MOST else None
+        return self.strategy.next_delay(now) if self.host.times_run_out < HANGS_MOST else None
 
 
 class ProcessRunner(ScheduleRunner):
