@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args, get_type_hints
@@ -25,7 +26,7 @@ from sinkproof.reports.document import (
 from sinkproof.reports.json_files import PROMISED, Seconds, json_text, plain, replace_file, says
 from sinkproof.reports.watched_calls import Texts
 
-DATE: Final = r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)?$"
+DATE: Final = r"^(\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\+00:00)?$"
 INCOMPLETE: Final = {  # what __post_init__ checks
     "if": {"required": ["complete"], "properties": {"complete": {"const": False}}},
     "then": {"properties": {"verdict": {"enum": ["unknown", "violated"]}}},
@@ -71,6 +72,8 @@ class Certificate:
     def __post_init__(self) -> None:
         if not self.complete and self.verdict == "upheld":
             raise ValueError("`verdict` is 'upheld' although `complete` is false")
+        if self.date:
+            datetime.fromisoformat(self.date)  # the pattern lets days pass that no month has
 
 
 class CertificateWriter:

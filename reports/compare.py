@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports.ci.violations import faults_of
-from sinkproof.reports.coverage_text import stage_coverage
+from sinkproof.reports.coverage_text import closure_facts, stage_coverage
 from sinkproof.reports.document import Document
 
 # The best first.
@@ -288,7 +288,7 @@ def _judged(shell: Document) -> Document:
 
 
 def _closure(what: str, before: Document | None, after: Document | None) -> Change:
-    states = [closure and (f"{', '.join(facts.closure_facts(closure)[:2])}") for closure in (before, after)]
+    states = [closure and (f"{', '.join(closure_facts(closure)[:2])}") for closure in (before, after)]
     was, now = bool(before and before["complete"]), bool(after and after["complete"])
     return Change(what=what, before=states[0], after=states[1], worse=was and not now, better=now and not was)
 

@@ -108,7 +108,7 @@ def code_lines(subject: Document) -> list[str]:
     """
     sentences = [line for shell in subject["shells"] if shell["outward"] for line in _outward_lines(shell["outward"])]
     sentences += [line for shell in subject["shells"] if shell["inside"] for line in _inside_lines(shell["inside"])]
-    sentences += [_power_line(shell["power"]) for shell in subject["shells"] if shell.get("power")]
+    sentences += [_power_line(shell["power"]) for shell in subject["shells"] if shell["power"]]
     for file in subject["code"]:
         struck = ", ".join(f"{count(file[kind])} {kind}" for kind in ("killed", "stopped", "paused"))
         struck += f", {count(file['covered'])} covered by an equal crash" if file["covered"] else ""
@@ -120,7 +120,7 @@ def code_lines(subject: Document) -> list[str]:
 
 def _outward_lines(outward: Document) -> list[str]:
     calls = _each(outward["killed"], outward["calls"], "outward call")
-    if outward.get("native"):
+    if outward["native"]:
         calls += " made by native code"
         calls += f" ({count(outward['calls_alike'])} more are the same ones again)" if outward["calls_alike"] else ""
     more = outward["recovery_calls"]
@@ -130,11 +130,11 @@ def _outward_lines(outward: Document) -> list[str]:
     others = [f"{kind} at {count(names)}" for kind, names in outward["struck"].items() if kind != "kill" and names]
     faults = f"; of {plural(len(outward['names']), 'different call')}: {', '.join(others)}" if others else ""
     lines = [f"killed before {calls}{recoveries}{faults}"] if outward["calls"] else []
-    unwatched = "interior of native code not explored" if outward.get("native") else "system calls were not watched"
+    unwatched = "interior of native code not explored" if outward["native"] else "system calls were not watched"
     lines += [f"{unwatched}: {outward['unwatched']}"] if outward["unwatched"] else []
     elsewhere = ", ".join(outward["elsewhere"])
     lines += [f"among them what it changes outside of its folder: {elsewhere}"] if elsewhere else []
-    peers = ", ".join(outward.get("peers", ()))
+    peers = ", ".join(outward["peers"])
     lines += [f"it connects to {peers}, where nothing was struck inside"] if peers else []
     return [*lines, *outward["unseen"]]
 
@@ -155,7 +155,7 @@ def _inside_lines(inside: Document) -> list[str]:
         lines[0] += f", and before {_each(inside['restart_killed'], restart, 'outward call')} of its restart{different}"
     if inside["left_total"]:
         lines.append(f"not met again: {', '.join(inside['left'])}, of {count(inside['left_total'])} in all")
-    if inside.get("not_back"):
+    if inside["not_back"]:
         lines.append(f"it did not start again after {plural(inside['not_back_total'], 'run')}: {inside['not_back'][0]}")
     if inside["background"]:
         lines.append(f"not killed before what it does without a request: {', '.join(inside['background'])}")
@@ -204,3 +204,37 @@ def schedules_text(numbers: Totals) -> str:
 def points_text(numbers: Totals) -> str:
     more = f" (+{numbers.points_covered} equal)" if numbers.points_covered else ""
     return f"{numbers.points_reached}/{numbers.points_total} found{more}"
+
+
+def closure_facts(closure: Document) -> list[str]:
+    """What the document says of a closure besides its sentence: depth, audits and other keys."""
+    details = [
+        f"{name.replace('_', ' ')} {_plain_value(value)}"
+        for name, value in closure.items()
+        if name not in ("states", "complete", "why", "of", "sentence") and value not in (None, "", [], {})
+    ]
+    return [plural(closure["states"], "state"), "complete" if closure["complete"] else "not complete", *details]
+
+
+def closure_lines(document: Document) -> list[str]:
+    """How many closures are complete, by kind of fault and sentence; of the others, depth and why they stopped."""
+    complete: dict[tuple[str, str], list[Document]] = {}
+    open_ends: dict[str, list[str]] = {}
+    for subject in document["subjects"]:
+        for closure in (closure for shell in subject["shells"] for closure in shell["closures"]):
+            if closure["complete"]:
+                complete.setdefault((closure["of"], closure["sentence"]), []).append(closure)
+            else:
+                depth = f"depth {closure['depth']}, " if closure["depth"] else ""
+                why = closure["why"] or "no reason given"
+                open_ends.setdefault(closure["of"], []).append(f"{subject['name']} ({depth}{why})")
+    lines = [
+        f"{plural(len(group), 'closure')} of {of} complete, "
+        f"{plural(sum(closure['states'] for closure in group), 'state')}{': ' if sentence else ''}{sentence}"
+        for (of, sentence), group in complete.items()
+    ]
+    return lines + [f"not complete, of {of}: {'; '.join(each)}" for of, each in open_ends.items()]
+
+
+def _plain_value(value: object) -> str:
+    return ", ".join(map(_plain_value, value)) if isinstance(value, list) else str(value)

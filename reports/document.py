@@ -80,7 +80,7 @@ class Finding:
     oracle: Annotated[str, says("such as O1")]
     claimed: Annotated[bool, says("true: it breaks a claim; false: it only keeps the sink from a better grade")]
     shell: Annotated[str, says("where it was found")]
-    schedule: Annotated[str, says("one line")]
+    schedule: Annotated[str, says("one line", pattern=r"\S")]
     why: Annotated[str, says("what went wrong, in a sentence")]
     replay: Annotated[str, says("the command that reproduces it")]
     lost: Annotated[Sequence[RowId], promised("rows that should be visible and are not")] = ()

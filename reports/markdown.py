@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
-from sinkproof.reports.ci.since_earlier import Earlier, gone_text
-from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text
+from sinkproof.reports.ci.since_earlier import Earlier
+from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, closure_lines, code_lines, points_text
 from sinkproof.reports.document import Document
 
 FINDINGS_SHOWN: Final = 3  # per subject: a comment that must be scrolled is not read
@@ -37,7 +37,7 @@ def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> st
     for subject in known["subjects"]:
         lines += _findings(subject, earlier)
     lines.append(f"Canaries: {facts.canary_sentence(known)}.")
-    lines += [f"- {escaped(line)}" for line in facts.closure_lines(known)]
+    lines += [f"- {escaped(line)}" for line in closure_lines(known)]
     lines += [f"- {escaped(line)}" for line in bounds_lines(known["subjects"])]
     lines += [
         f"- {escaped(subject['name'])}: {escaped(line)}"
@@ -62,9 +62,9 @@ def _row(subject: Document) -> str:
 
 
 def _findings(subject: Document, earlier: Earlier | None) -> list[str]:
-    gone = [f"- gone: {escaped(gone_text(finding))}" for finding in earlier.gone(subject)] if earlier else []
+    absent = [f"- {each.label}: {escaped(each.text)}" for each in earlier.absent(subject)] if earlier else []
     if subject["verdict"] == "upheld":
-        return [f"**{escaped(subject['name'])}**:", "", *gone, ""] if gone else []
+        return [f"**{escaped(subject['name'])}**:", "", *absent, ""] if absent else []
     lines = [f"**{escaped(subject['name'])}**: {escaped(subject['why'])}", ""]
     for finding in subject["findings"][:FINDINGS_SHOWN]:
         word = earlier.word(subject, finding) if earlier else ""
@@ -79,7 +79,7 @@ def _findings(subject: Document, earlier: Earlier | None) -> list[str]:
         lines += ["", *_fenced(finding["replay"]), ""]
     more = len(subject["findings"]) - FINDINGS_SHOWN
     lines += [f"and {facts.plural(more, 'more finding')}", ""] if more > 0 else []
-    return [*lines, *gone, ""] if gone else lines
+    return [*lines, *absent, ""] if absent else lines
 
 
 def _fenced(text: str) -> list[str]:

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from sinkproof.reports import canary_table, coverage_text, finding_groups, grid, picture, story
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports.at_target import target_words
-from sinkproof.reports.ci import since_earlier
 from sinkproof.reports.ci.since_earlier import Earlier
 
 TEMPLATE: Final = "page.html.j2"
@@ -30,10 +29,10 @@ def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> st
         environment_text=environment_text,
         earlier=earlier,
         facts=facts,
-        gone_text=since_earlier.gone_text,
         coverage=coverage_text,
         grid_of=grid.grid,
         kill_table_of=canary_table.kill_table,
+        left_out=target_words.left_out,
         lines_around=finding_groups.lines_around,
         picture=picture.picture,
         seen=target_words.seen,

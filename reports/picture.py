@@ -261,7 +261,7 @@ def _changes(canvas: _Canvas) -> list[ChangeMark]:
             continue
         before = next((mark for mark in reversed(marks) if mark.label), None)
         is_near = before is not None and x - before.x < LABELS_APART and before.label_y == canvas.y(READER) + 4
-        appeared, vanished = len(each.change["appeared"]), len(each.change["vanished"])
+        appeared, vanished = (facts.rows_total(each.change, kind) for kind in ("appeared", "vanished"))
         numbers = [f"+{appeared}" if appeared else "", f"-{vanished}" if vanished else ""]
         marks.append(
             ChangeMark(

@@ -18,7 +18,11 @@ from sinkproof.reports.document import (
     CodeCoverage,
     Document,
     Finding,
+    InsideService,
+    Measurement,
+    OutwardCalls,
     PointOutcome,
+    PowerLosses,
     ShellResult,
     StageResult,
     SubjectResult,
@@ -54,11 +58,12 @@ CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uf
 WORST_FIRST: Final = ("violated", "unknown", "upheld")
 OPTIONAL_KEYS: Final[Document] = {  # of the document; the values where they are missing
     "complete": True,
-    **{key: [] for key in ("notes", "failures", "measurements", "unkept")},
+    **{key: [] for key in ("notes", "failures", "unkept")},
     **dict.fromkeys(("command", "date"), ""),
     "glossary": {},
 }
 PARTS_OF_SHELL: Final = {"stages": StageResult, "outcomes": PointOutcome}
+WATCHED: Final = {"outward": OutwardCalls, "power": PowerLosses, "inside": InsideService}  # of a shell, or null
 PARTS_OF_TARGET: Final = {"changes": TargetChange, "rows": RowSeen}
 NO_PARTS: Final[Mapping[str, type]] = {}
 
@@ -84,6 +89,7 @@ def filled(document: Mapping[str, Any]) -> Document:
         **OPTIONAL_KEYS,
         **document,
         "canaries": [_filled(CanaryResult, canary) for canary in document["canaries"]],
+        "measurements": [_filled(Measurement, each) for each in document.get("measurements", [])],
         "subjects": [_filled_subject(subject) for subject in document["subjects"]],
     }
 
@@ -107,7 +113,8 @@ def _filled_shell(shell: Mapping[str, Any]) -> Document:
     """`closures` has all of them, the one under its own key first."""
     found = [shell["closure"]] if shell["closure"] else []
     closures = [_filled(ClosureResult, closure) for closure in (*found, *shell.get("closures", []))]
-    return {**_filled(ShellResult, shell, parts=PARTS_OF_SHELL), "closures": closures}
+    watched = {key: _filled(part, shell[key]) for key, part in WATCHED.items() if shell.get(key)}
+    return {**_filled(ShellResult, shell, parts=PARTS_OF_SHELL), "closures": closures, **watched}
 
 
 def _filled(part: type, given: Mapping[str, Any], *, parts: Mapping[str, type] = NO_PARTS) -> Document:
@@ -152,40 +159,6 @@ def claim_groups(subject: Document) -> list[tuple[str, list[str], str]]:
         groups.setdefault((claim["verdict"], claim["why"]), []).append(claim["claim"])
     found = [(verdict, names, why) for (verdict, why), names in groups.items()]
     return sorted(found, key=lambda group: WORST_FIRST.index(group[0]))
-
-
-def closure_facts(closure: Document) -> list[str]:
-    """What the document says of a closure besides its sentence: depth, audits and other keys."""
-    details = [
-        f"{name.replace('_', ' ')} {_plain_value(value)}"
-        for name, value in closure.items()
-        if name not in ("states", "complete", "why", "of", "sentence") and value not in (None, "", [], {})
-    ]
-    return [plural(closure["states"], "state"), "complete" if closure["complete"] else "not complete", *details]
-
-
-def closure_lines(document: Document) -> list[str]:
-    """How many closures are complete, by kind of fault and sentence; of the others, depth and why they stopped."""
-    complete: dict[tuple[str, str], list[Document]] = {}
-    open_ends: dict[str, list[str]] = {}
-    for subject in document["subjects"]:
-        for closure in (closure for shell in subject["shells"] for closure in shell["closures"]):
-            if closure["complete"]:
-                complete.setdefault((closure["of"], closure["sentence"]), []).append(closure)
-            else:
-                depth = f"depth {closure['depth']}, " if closure["depth"] else ""
-                why = closure["why"] or "no reason given"
-                open_ends.setdefault(closure["of"], []).append(f"{subject['name']} ({depth}{why})")
-    lines = [
-        f"{plural(len(group), 'closure')} of {of} complete, "
-        f"{plural(sum(closure['states'] for closure in group), 'state')}{': ' if sentence else ''}{sentence}"
-        for (of, sentence), group in complete.items()
-    ]
-    return lines + [f"not complete, of {of}: {'; '.join(each)}" for of, each in open_ends.items()]
-
-
-def _plain_value(value: object) -> str:
-    return ", ".join(map(_plain_value, value)) if isinstance(value, list) else str(value)
 
 
 def meaning(document: Document, kind: str, word: str) -> str:

@@ -110,7 +110,7 @@ def at_target(finding: Document) -> list[str]:
         return []
     wrong = [each for each in story(finding).events if each.change and target_words.is_wrong(each.change)]
     told = [f"{each.at:.3f} {each.actor}: {sentence(each)}" for each in wrong[:CHANGES_TOLD]]
-    return [*target_words.seen(finding["target"]["rows"]), *told]
+    return [*target_words.seen(finding["target"]["rows"]), *told, *target_words.left_out(finding["target"])]
 
 
 def sentence(each: StoryEvent) -> str:

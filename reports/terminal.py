@@ -14,8 +14,15 @@ from rich.text import Text
 from sinkproof.reports import finding_groups, story
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports.at_target import target_words
-from sinkproof.reports.ci.since_earlier import Earlier, gone_text
-from sinkproof.reports.coverage_text import bounds_lines, caveat_lines, code_lines, points_text, schedules_text
+from sinkproof.reports.ci.since_earlier import Earlier
+from sinkproof.reports.coverage_text import (
+    bounds_lines,
+    caveat_lines,
+    closure_lines,
+    code_lines,
+    points_text,
+    schedules_text,
+)
 from sinkproof.reports.document import Document
 
 STYLES: Final = {"upheld": "green", "violated": "bold red", "unknown": "bold yellow"}
@@ -130,8 +137,8 @@ def _findings(console: Console, subject: Document, earlier: Earlier | None) -> N
         more = facts.plural(left, "more finding")
         console.print(_text(f"{subject['name']}: {more}, in the report"))
         console.print()
-    for finding in earlier.gone(subject) if earlier else ():
-        console.print(_text(f"{facts.SYMBOLS['upheld']} {subject['name']}: gone: {gone_text(finding)}"))
+    for absent in earlier.absent(subject) if earlier else ():
+        console.print(_text(f"{subject['name']}: {absent.label}: {absent.text}"))
         console.print()
     for sentence in (*code_lines(subject), *caveat_lines(subject)):
         console.print(_text(f"  {subject['name']}: {sentence}"))
@@ -182,6 +189,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
     if target:
         rows = target_words.seen(target["rows"][:ROWS_SEEN_MOST])
         found += [("rows" if not number else "", each) for number, each in enumerate(rows)]
+        found += [("", each) for each in target_words.left_out(target)]
     elif finding["contents"]:
         found.append(("rows", ", ".join(finding["contents"])))
     if line := finding["line"]:
@@ -199,7 +207,7 @@ def _evidence(finding: Document) -> list[tuple[str, str]]:
 
 def _conclusion(console: Console, document: Document) -> None:
     """The sentence of each complete closure once; closures that are not complete; canaries, doubts, the verdict."""
-    if closures := facts.closure_lines(document):
+    if closures := closure_lines(document):
         for line in closures:
             console.print(_text(line))
         console.print()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
@@ -23,6 +24,8 @@ from sinkproof.chaos.kafka_client.messages import (
 ANSWER_BYTES_MOST: Final = 1 << 26
 CLIENT: Final = "sinkproof"
 OF_METADATA, OF_HANDSHAKE, OF_LOGIN = 4, 1, 1  # versions
+SCRAM: Final = "SCRAM-"
+ITERATIONS_LEAST: Final = 4096  # RFC 7677; with fewer, the password is cheap to guess from the proof
 MALFORMED: Final = ValueError, IndexError, struct.error
 EXPIRED, OTHER_NAME, OTHER_IP = 10, 62, 64  # OpenSSL's reasons to refuse a certificate
 REMEDIES: Final = {
@@ -30,6 +33,15 @@ REMEDIES: Final = {
     OTHER_NAME: "Use the name for which it was made, and let brokers advertise that name",
     OTHER_IP: "Use the name for which it was made, and let brokers advertise that name",
 }
+
+
+class SecretBytes(bytes):
+    """What no traceback with local variables shows: PLAIN sends the password as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "b'***'"
 
 
 class BrokerConnection:
@@ -122,14 +134,16 @@ class BrokerConnection:
             )
         exchange = get_sasl_mechanism(settings.mechanism)(
             sasl_mechanism=settings.mechanism,
-            sasl_plain_username=settings.user,
+            sasl_plain_username=_user_name(settings),
             sasl_plain_password=settings.password,
         )
         refusal = ""
         while not refusal and not exchange.is_done():
-            answer = self.request(SaslAuthenticateRequest(auth_bytes=exchange.auth_bytes()), OF_LOGIN)
+            sent = SaslAuthenticateRequest(auth_bytes=SecretBytes(exchange.auth_bytes()))
+            answer = self.request(sent, OF_LOGIN)
             refusal = answer.error_code and (answer.error_message or f"Kafka's error {answer.error_code}")
             if not refusal:
+                self._check_iterations(settings, answer.auth_bytes)
                 refusal = _refusal_of(exchange, answer.auth_bytes)
         if refusal:
             raise AccessRefused(
@@ -137,6 +151,27 @@ class BrokerConnection:
                 evidence=refusal,
                 next_step=f"Check user and password in {settings.file}",
             )
+
+    def _check_iterations(self, settings: ClientSettings, answer: bytes) -> None:
+        """Before the proof is made."""
+        if not settings.mechanism.startswith(SCRAM):
+            return
+        with suppress(ValueError):  # what is malformed is refused below
+            given = dict(pair.split("=", 1) for pair in answer.decode().split(","))
+            iterations = int(given.get("i", ITERATIONS_LEAST))
+            if iterations < ITERATIONS_LEAST:
+                raise AccessRefused(
+                    f"{self.address} wants a weak proof of the password",
+                    evidence=f"iterations: {iterations}, where {settings.mechanism} needs {ITERATIONS_LEAST}",
+                    next_step="Check that this is your broker, and make the credentials of the user anew",
+                )
+
+
+def _user_name(settings: ClientSettings) -> str:
+    """As the mechanism sends it. kafka-python leaves what SCRAM has to escape to its caller."""
+    if not settings.mechanism.startswith(SCRAM):
+        return settings.user
+    return settings.user.replace("=", "=3D").replace(",", "=2C")
 
 
 def _refusal_of(exchange: Any, answer: bytes) -> str:

@@ -18,6 +18,7 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PEM: Final = "PEM"
 PEM_BEGINS: Final = b"-----BEGIN "
+UNENCRYPTED_KEY: Final = re.compile(rb"-----BEGIN (?!ENCRYPTED )[A-Z ]*PRIVATE KEY-----(?!\s*Proc-Type: 4,ENCRYPTED)")
 OF_SECURITY: Final = ("security.", "sasl.", "ssl.")  # other settings of such a file do not concern us
 KNOWN: Final[Mapping[str, str]] = {  # names of Kafka's own tools, and of librdkafka
     "security.protocol": "protocol",
@@ -34,6 +35,8 @@ SECRETS: Final = ("password", "key_password")
 JAAS: Final = "sasl.jaas.config"
 STORE_TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 NAME_CHECK: Final = "ssl.endpoint.identification.algorithm"
+HTTPS: Final = "https"
+NO_NAME_CHECK: Final = ("none", "")  # for librdkafka; for Kafka's own tools
 JAAS_OPTION: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
 TO_PEM: Final = "Export it: keytool -exportcert -rfc, or openssl pkcs12 -in STORE -out FILE"
 
@@ -112,7 +115,7 @@ def client_options(endpoint: str) -> dict[str, Any]:
         login = {"sasl.mechanisms": settings.mechanism, "sasl.username": settings.user}
         options |= {**login, "sasl.password": settings.password}
     if settings.encrypts:
-        options[NAME_CHECK] = "https" if settings.checks_host_name else "none"
+        options[NAME_CHECK] = HTTPS if settings.checks_host_name else NO_NAME_CHECK[0]
         files = {"ca": settings.authorities, "certificate": settings.certificate, "key": settings.key}
         options |= {f"ssl.{name}.location": file for name, file in files.items() if file}
         options |= {"ssl.key.password": settings.key_password} if settings.key_password else {}
@@ -135,11 +138,18 @@ def _read(file: str) -> ClientSettings:
     found |= {name: _pem(file, path.parent / found[name]) for name in FILES if found.get(name)}
     if found.get("certificate"):
         found.setdefault("key", found["certificate"])  # Kafka's own clients keep both in one file
-    settings = ClientSettings(file=file, checks_host_name=given.get(NAME_CHECK, "https") != "", **found)
+    settings = ClientSettings(file=file, checks_host_name=_name_check(given) not in NO_NAME_CHECK, **found)
     _check(settings, given)
     if settings.password or settings.key_password:
-        _check_mode(path)
+        _check_mode(path, "a password")
+    for named_file in filter(None, (settings.certificate, settings.key)):
+        if UNENCRYPTED_KEY.search(Path(named_file).read_bytes()):
+            _check_mode(Path(named_file), "a private key")
     return settings
+
+
+def _name_check(given: Mapping[str, str]) -> str:
+    return str(given.get(NAME_CHECK, HTTPS)).lower()
 
 
 def _properties(path: Path) -> dict[str, Secret]:
@@ -198,14 +208,19 @@ def _check(settings: ClientSettings, given: Mapping[str, str]) -> None:
             evidence="that is no setting that every client in use here can follow",
             next_step=f"Known are {', '.join(sorted(lawful))}; stores are PEM files",
         )
-    allowed: dict[str, tuple[str, tuple[str, ...]]] = {"security.protocol": (settings.protocol, PROTOCOLS)}
+    allowed: dict[str, tuple[str, tuple[str, ...]]] = {
+        "security.protocol": (settings.protocol, PROTOCOLS),
+        NAME_CHECK: (_name_check(given), (HTTPS, *NO_NAME_CHECK)),
+    }
     if settings.logs_in:
         allowed["sasl.mechanism"] = (settings.mechanism, MECHANISMS)
     for name, (value, known) in allowed.items():
         if value not in known:
             missing = f"{name} is {value or 'missing'}"
             raise AccessRefused(
-                f"{settings.file} cannot be used", evidence=missing, next_step=f"Known are {', '.join(known)}"
+                f"{settings.file} cannot be used",
+                evidence=missing,
+                next_step=f"Known are {', '.join(each or 'an empty one' for each in known)}",
             )
     if settings.logs_in and not (settings.user and settings.password):
         raise AccessRefused(
@@ -215,12 +230,12 @@ def _check(settings: ClientSettings, given: Mapping[str, str]) -> None:
         )
 
 
-def _check_mode(path: Path) -> None:
+def _check_mode(path: Path, secret: str) -> None:
     """Refused, because a warning in the log of a build has no readers; a mounted secret can be given another mode."""
     mode = path.stat().st_mode
     if mode & stat.S_IROTH:
         raise AccessRefused(
-            f"{path} holds a password",
+            f"{path} holds {secret}",
             evidence=f"every user of this machine can read it (mode {stat.S_IMODE(mode):04o})",
             next_step=f"Run: chmod o= {path}",
         )

@@ -7,6 +7,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.fault_kind import HOSTS
 from sinkproof.chaos.faults.toxics import TOXICS
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import COORDINATOR, Schedule
@@ -32,7 +34,7 @@ def place_of(anomaly: Anomaly, schedule: Schedule) -> tuple[str, str]:
 
 def newest_finding(contract: Contract, finding: Finding) -> str:
     """What is printed when it is found. Those of the simulated shell are run again in processes (confirmation.py)."""
-    unconfirmed = finding.shell == "simulated" and not contract.is_ours
+    unconfirmed = finding.shell == "simulated" and contract.kind == "sink" and not contract.is_ours
     at = [f"  at {finding.line.file}:{finding.line.number}  {finding.line.text.strip()}"] if finding.line else []
     return "\n".join(
         [
@@ -74,6 +76,7 @@ def replay_line(schedule: Schedule, locator: str, shell: str, *, nodes: int = 1)
     """The command that runs this schedule again. `nodes`: how many each service has."""
     line = f"sinkproof replay {shlex.quote(str(schedule))} {shlex.quote(locator)} --on {shell}"
     line += " --network toxiproxy" if any(fault.kind in TOXICS for fault in schedule.faults) else ""
+    line += " --master cluster:3" if any(KINDS[fault.kind].needs == HOSTS for fault in schedule.faults) else ""
     return line + (f" --nodes {nodes}" if nodes > 1 else "")
 
 

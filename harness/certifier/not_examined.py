@@ -10,12 +10,23 @@ from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.reports.document import OutwardCalls, ShellResult
-from sinkproof.subject.reachable_lines import MARK, Duty, statements_that_swallow
+from sinkproof.subject.reachable_lines import (
+    MARK,
+    Duty,
+    lines_of_handlers,
+    statements_that_suppress,
+    statements_that_swallow,
+)
 from sinkproof.subject.source_files import source_line
 
+WITH_CALLS: Final = ("sink", "foreach_batch")  # kinds of subjects of which single calls can fail
 FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
 NO_CALL: Final = (
     "no error was tried at calls to the target, because none is known: name them by context.reach(), see CONTRACT.md"
+)
+NO_CALL_OF_FUNCTION: Final = (
+    "no error was tried at calls to the outside, because none is known: errors strike Spark's jobs, files, SQLite, and "
+    "what Python sends over TCP without encryption"
 )
 INTERIOR_UNSEEN: Final = (
     "this command died and stopped between requests and replies only: what a death inside its calls leaves was not "
@@ -128,6 +139,8 @@ def _unseen_native_code(subject: SubjectProgress, outward: OutwardCalls | None) 
 def _unstruck(subject: SubjectProgress) -> str:
     """Why too few executed lines were crashed; empty if enough were. A sink's bug sits between two of its lines."""
     passed = subject.lines_passed
+    if subject.contract.kind == "foreach_batch":
+        passed = passed - lines_of_handlers(subject.own_code.files)  # no schedule has a death after an error
     struck = {"struck": subject.lines_struck}
     if not subject.contract.is_ours:
         struck = {FAULT_WORDS[kind]: subject.lines_by_kind[kind] for kind in kinds_at_lines(subject)}
@@ -144,11 +157,13 @@ def _unstruck(subject: SubjectProgress) -> str:
 def _unfailed(subject: SubjectProgress) -> str:
     """Which kinds of calls to the target never failed; empty if each did, before its effect and after it."""
     left = sorted(subject.calls_passed - subject.calls_failed)
-    if not left or subject.contract.is_ours or subject.contract.kind != "sink":
+    if not left or subject.contract.is_ours or subject.contract.kind not in WITH_CALLS:
         return ""
     point, kind = left[0]
     side = "before" if kind == "error" else "after"
     more = f" and {len(left) - 1} more" if left[1:] else ""
+    if subject.contract.kind == "foreach_batch":
+        return f"no error was tried {side} the call at {point}{more}; run it --on simulated as well"
     return (
         f"no error was tried {side} the call at {point}{more}; give it a larger --budget: {_budget_for(subject)} may "
         "suffice"
@@ -157,11 +172,16 @@ def _unfailed(subject: SubjectProgress) -> str:
 
 def _swallowed(subject: SubjectProgress) -> str:
     """Where errors may be swallowed of calls that no fault knows; empty if a call is known, or nothing is swallowed."""
-    if subject.calls_passed or subject.contract.is_ours or subject.contract.kind != "sink":
+    if subject.calls_passed or subject.contract.is_ours or subject.contract.kind not in WITH_CALLS:
         return ""
     swallowing = statements_that_swallow(subject.own_code.files)
-    left = [point for point in statements_never_run(subject, Duty.EXCEPTIONAL) if point in swallowing]
-    return f"{NO_CALL}; and {left[0]}, which handles an error and raises none, never ran" if left else ""
+    no_call = NO_CALL if subject.contract.kind == "sink" else NO_CALL_OF_FUNCTION
+    for point in statements_never_run(subject, Duty.EXCEPTIONAL):
+        if point in swallowing:
+            return f"{no_call}; and {point}, which handles an error and raises none, never ran"
+    for point in sorted(statements_that_suppress(subject.own_code.files) & subject.lines_passed):
+        return f"{no_call}; and {point} suppresses errors"
+    return ""
 
 
 def _left_if_strict(subject: SubjectProgress) -> str:

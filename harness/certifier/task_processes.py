@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -41,6 +42,7 @@ PRELOAD: Final = (
     "sinkproof.campaign.process_campaign",
 )
 STEPS_EVERY_SECONDS: Final = 0.1  # between two progress messages
+POLL_SECONDS: Final = 3600.0  # at most
 START_SECONDS: Final = 10.0  # imports of the subject
 # A worker counts as hung after so many times the limit of a call. A simulated schedule takes 1 ms. In processes a sink
 # is given up after three calls that hang, and a broker may take a minute to restart on a busy machine. Spark has to
@@ -141,6 +143,9 @@ class Worker:
 
     @property
     def silence_seconds(self) -> float:
+        """One run alone may take as long as it likes where the shell itself gives up calls that hang."""
+        if self.task.schedule and self.task.shell != "simulated":
+            return inf
         return SILENCES[self.task.shell] * self.task.hang_seconds
 
 
@@ -199,7 +204,7 @@ def _await_message(server: ForkServer, running: Sequence[Worker]) -> None:
     poll = select.poll()
     for descriptor in (server.control, *(worker.child.channel for worker in running)):
         poll.register(descriptor, select.POLLIN)
-    poll.poll(int(1000 * min(worker.silence.left for worker in running)) + 1)
+    poll.poll(int(1000 * min(POLL_SECONDS, *(worker.silence.left for worker in running))) + 1)
 
 
 def _receive(worker: Worker) -> Any:

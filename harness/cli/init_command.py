@@ -34,6 +34,7 @@ class {name}Contract:
         """
         raise NotImplementedError("give the rows that {name} has committed: yield split, offset, key, value")
 '''
+DOCSTRING_END: Final = '"""\n\n'
 TEST: Final = '''"""{name} under faults: pytest collects one test per claim and protocol step."""
 
 from sinkproof import certification
@@ -79,9 +80,11 @@ def init(sink: str, service: str | None) -> None:
     arguments, open_ones = _arguments(found)
     words = {"name": found.__name__, "module": module, "claims": claims, "arguments": ", ".join(arguments)}
     contract = file.with_name(f"{file.stem}_contract.py")
-    named = _contract_in(contract) or f"{found.__name__}Contract"
     fill_in = f"  # fill in: {', '.join(open_ones)}" if open_ones else ""
-    is_new = _write(contract, CONTRACT.format(**words, fill_in=fill_in))
+    text = CONTRACT.format(**words, fill_in=fill_in)
+    is_new = _write(contract, text)
+    kept = _contract_in(contract, found.__name__)
+    named = kept or f"{found.__name__}Contract"
     _write(file.with_name(f"test_{file.stem}.py"), TEST.format(**words, contract=named))
     subject = f"{module}_contract" if "." in module else contract.as_posix()
     service = service or ("gitlab" if Path(".gitlab-ci.yml").exists() else "github")
@@ -89,19 +92,28 @@ def init(sink: str, service: str | None) -> None:
         path, source = WORKFLOWS[service]
         text = resources.files("sinkproof.cli").joinpath(source).read_text("utf-8")
         _write(Path(path), text.replace(SAMPLE, f"{subject}:{named}"))
-    first = f"let `committed` in {contract} give what a reader sees, then run" if is_new else "run"
-    click.echo(f"Next: {first}:")
+    if not kept:
+        click.echo(f"{contract} has no contract for {found.__name__}. Add this:")
+        click.echo(f"\n{text.partition(DOCSTRING_END)[2]}")
+    first = "" if kept and not is_new else f"let `committed` in {contract} give what a reader sees, then "
+    click.echo(f"Next: {first}run:")
     click.echo(f"  sinkproof certify {subject}:{named}")
 
 
-def _contract_in(file: Path) -> str:
-    """The first class with `committed` in a file that is kept; empty if there is none."""
+def _contract_in(file: Path, sink: str) -> str:
+    """The contract of this sink: the class named after it, or the first with `committed` that mentions it."""
     try:
         parsed = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):
         return ""
     classes = [each for each in parsed.body if isinstance(each, ast.ClassDef)]
-    return next((each.name for each in classes if any(_is_reader(part) for part in each.body)), "")
+    named = [each.name for each in classes if each.name == f"{sink}Contract"]
+    readers = [each for each in classes if any(map(_is_reader, each.body))]
+    return next(iter([*named, *(each.name for each in readers if _mentions(each, sink))]), "")
+
+
+def _mentions(part: ast.AST, name: str) -> bool:
+    return any(name in (getattr(each, "id", None), getattr(each, "attr", None)) for each in ast.walk(part))
 
 
 def _is_reader(part: ast.stmt) -> bool:

@@ -55,8 +55,8 @@ FOR_PERSONS: Final = ("text", "github")  # waivers are printed beside them; the 
     "--against",
     type=click.Path(path_type=Path),
     metavar="EARLIER",
-    help="The folder of an earlier certificate. The report says of each finding whether it is new, still there or "
-    "gone. For text, html and markdown.",
+    help="The folder of an earlier certificate. The report says of each finding whether it is new, still there, "
+    "gone or not looked for. For text, html and markdown.",
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 whatever the verdict, where an earlier step has told it.")
 def report(

@@ -83,7 +83,7 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
             raise ContractError(
                 f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
                 f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N; simulated, the last fault may be {ERROR} "
-                f"or {UNANSWERED} at a file effect"
+                f"or {UNANSWERED} at a call to the outside"
             )
 
 

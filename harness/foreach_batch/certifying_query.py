@@ -49,8 +49,8 @@ POINTS: Final[Mapping[str, str]] = {
 }
 KILL: Final = "kill-job"
 LOSE: Final = "lose"
-ERROR: Final = "error"  # before a file effect; or, at BEFORE_BATCH, wherever Spark reads the batch's last row
-UNANSWERED: Final = "unanswered"  # after a file effect
+ERROR: Final = "error"  # before a call to the outside; or, at BEFORE_BATCH, wherever Spark reads the batch's last row
+UNANSWERED: Final = "unanswered"  # after it
 INJECTED: Final = "injected error"
 SEPARATORS: Final = {ord(each): "|" for each in "\N{LINE SEPARATOR}\x85"}
 COLUMNS: Final = "split int, offset long, key string, value string, event_time_ms long"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import EARLY, KILL, LEDGER, anomalies_of
+from sinkproof.foreach_batch.certifying_query import EARLY, KILL, LEDGER, POINTS, anomalies_of
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery
 from sinkproof.judging.altered_rows import Fields
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of
@@ -32,6 +33,7 @@ class Exploration:
         self.query, self.should_stop, self.step = query, should_stop, step
         self.states: dict[Any, ExploredState] = {}
         self.waiting: deque[Any] = deque()
+        self.places: dict[str, Schedule] = {}  # call to the outside -> the first crash there
         self.bad_states = 0
         self.base = Observation()
         self.fields: Fields | None = None  # that the reader shows, as the run without crash tells
@@ -73,6 +75,9 @@ class Exploration:
             self.bad_states += 1
             return ending, anomalies  # a state with an anomaly is not crashed again
         for crashed in left:
+            point = crashed.faults[-1].point
+            if point not in POINTS and not is_line(point):
+                self.places.setdefault(point, Schedule(crashed.faults))
             known = self.states.get(crashed.key)
             if known is None:
                 known = self.states[crashed.key] = ExploredState(first=crashed)

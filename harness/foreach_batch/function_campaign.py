@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
+from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan, Stage
@@ -20,12 +22,12 @@ from sinkproof.foreach_batch.certifying_query import (
     KILL,
     LOSE,
     POINTS,
-    UNANSWERED,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.reports.document import ClosureResult
 from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB, EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, OUTAGE_JOB
 
@@ -73,6 +75,7 @@ class SimulatedFunctionCampaign(Campaign):
         if can_crash:
             _, _, self.usual.trail = follow(self.query, Schedule())
             self.usual.passed = Counter(point for _, point, _ in self.usual.trail)
+            results.note_calls(Schedule(), self.usual.trail)
         return can_crash
 
     def crash_once(self) -> None:
@@ -80,6 +83,7 @@ class SimulatedFunctionCampaign(Campaign):
 
     def crash_again(self) -> None:
         self.stage.run = self.exploration.crash_again()
+        self.results.calls |= self.exploration.places | self.results.calls
         if self.exploration.waiting:
             self.stage.cut = f"{len(self.exploration.waiting):,} states were not run yet when the budget ended"
 
@@ -98,18 +102,28 @@ class SimulatedFunctionCampaign(Campaign):
                 fields=self.results.fields,
             )
             self.results.coverage.saw(point for _, point, _ in trail)
+            self.results.note_calls(schedule, trail)
             self.results.add(result)
             self.stage.run += 1
 
     def errors(self) -> Iterator[Schedule]:
-        """In the second of the batches: in its rows, and before and after each of its file effects."""
+        """In the second of the batches: in its rows, and before and after each of its calls to the outside."""
         yield Schedule((Fault(COORDINATOR, BEFORE_BATCH, 2, ERROR),))
         passed: Counter[str] = Counter()
         for _, point, batch in self.usual.trail:
             passed[point] += 1
-            for kind in (ERROR, UNANSWERED) if batch == 1 and point not in POINTS else ():
-                if KINDS[kind].applies("sink[0]", point):
+            for kind in KINDS_AT_CALLS if batch == 1 and point not in POINTS else ():
+                if KINDS[kind].applies(SINK, point):
                     yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
+
+    def errors_elsewhere(self) -> Iterator[Schedule]:
+        """At each kind of call that only other batches make, or recoveries."""
+        failed = self.results.coverage.calls_failed
+        for place in list(self.results.calls.values()):
+            last = place.faults[-1]
+            for kind in KINDS_AT_CALLS:
+                if KINDS[kind].applies(SINK, last.point) and (last.point, kind) not in failed:
+                    yield replace(place, faults=(*place.faults[:-1], replace(last, kind=kind)))
 
     def other_batches(self) -> Iterator[Schedule]:
         deaths = (Fault(COORDINATOR, BEFORE_COMMIT, 2, KILL),) if self.copies else ()
@@ -168,6 +182,7 @@ class StreamingFunctionCampaign(Campaign):
             return False
         base = self.laboratory.run(())
         results.note_fields(base.ending)
+        results.note_calls(Schedule(), base.trail)
         self._count(base, Schedule())
         if base.no_result or base.ending.failure:
             self.results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
@@ -214,18 +229,24 @@ def experiments(condition: Callable[[Fault], bool]) -> Callable[[StreamingFuncti
     return lambda campaign: [Schedule((fault,)) for fault in campaign.experiments if condition(fault)]
 
 
-WITHOUT_COPIES: Final[Plan] = (
+WITHOUT_CRASHES: Final[Plan] = (
     Stage(
         name="errors, after which the same driver starts the query again", schedules=SimulatedFunctionCampaign.errors
     ),
     Stage(name="empty batches, unusual values, large batches", schedules=SimulatedFunctionCampaign.other_batches),
 )
+ERRORS_ELSEWHERE: Final = Stage(
+    name="errors of calls that only other batches make, or recoveries",
+    schedules=SimulatedFunctionCampaign.errors_elsewhere,
+)
 SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
-    *WITHOUT_COPIES,
+    *WITHOUT_CRASHES,
     Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
+    ERRORS_ELSEWHERE,
 )
+WITHOUT_COPIES: Final[Plan] = (*WITHOUT_CRASHES, ERRORS_ELSEWHERE)
 STREAMING_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE)),
     Stage(name="a kill before the commit", schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT)),

@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import ShellOutcome
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -24,6 +26,7 @@ from sinkproof.foreach_batch.certifying_query import (
     anomalies_of,
     named_query,
 )
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
@@ -33,8 +36,8 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 
 INTERIOR: Final = (
-    "crashes strike between the lines of the function's own modules, and before their file effects: what happens inside"
-    " one call, such as df.write, is not cut in the middle, and neither are Python workers"
+    "crashes strike between the lines of the function's own modules, and before what they change outside: what happens "
+    "inside one call, such as df.write, is not cut in the middle, and neither are Python workers"
 )
 
 
@@ -46,6 +49,7 @@ class FunctionResults(CampaignResults):
     def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:
         super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
         self.deferred = ""
+        self.calls: dict[str, Schedule] = {}  # kind of call to the outside -> a schedule that ends with a fault there
         self.fields: Fields | None = None  # that the reader shows, as the run without faults tells
 
     def note_fields(self, ending: Observation) -> None:
@@ -54,6 +58,17 @@ class FunctionResults(CampaignResults):
         self.not_compared = why_not_compared(ending.rows, self.fields)
         doubtful = doubtful_column(LEDGER, ending.committed, ending.rows, fields=self.fields)
         self.unknowns += [doubtful] if doubtful else []
+
+    def note_calls(self, schedule: Schedule, trail: Sequence[tuple[int, str, int]]) -> None:
+        """`trail`: what a run of the schedule passed. No fault can follow an error."""
+        if any(fault.kind in KINDS_AT_CALLS for fault in schedule.faults):
+            return
+        passed: Counter[str] = Counter()
+        for start, point, _ in trail:
+            passed[point] += 1
+            if point not in POINTS and not is_line(point):
+                there = Fault(COORDINATOR, point, passed[point], KILL)
+                self.calls.setdefault(point, replace(schedule, faults=(*schedule.faults[:start], there)))
 
     def add(self, result: RunResult) -> None:
         """Counts one run. Faults that found no point count as a run of their cell without an injection."""
@@ -77,6 +92,8 @@ class FunctionResults(CampaignResults):
         """`covered`: other faults that lead to the same state."""
         others = Counter(other.point for other in covered)
         self.coverage.crashed({fault.point: 1}, covered=others, kind=fault.kind, found=violated)
+        if fault.kind in KINDS_AT_CALLS:
+            self.coverage.calls_failed.add((fault.point, fault.kind))
 
     def find_all(self, result: RunResult) -> bool:
         """Whether an anomaly breaks a claim."""
@@ -121,6 +138,10 @@ class FunctionResults(CampaignResults):
             lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
             lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
             lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
+            calls_passed=frozenset(
+                (point, kind) for point in self.calls for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)
+            ),
+            calls_failed=frozenset(coverage.calls_failed),
             own_code=self.contract.given.own_code,
             not_compared=self.not_compared,
         )

@@ -1,9 +1,10 @@
-"""A foreachBatch function crashed at every line and file effect, and again in every recovery from that.
+"""A foreachBatch function crashed at every line and every change outside, and again in every recovery from that.
 
 The query is the state machine of batch_state_machine.py; DataFrames and the function are real. A crash is a copy: at
 each point the scratch folder is frozen, the run continues, and later another run starts from the copy. Copies that are
 equal but for random names are one state, so each is run once. After a crash the modules of the function are imported
-anew, as another driver does; after an error the same driver starts the query again, and they remember what they did.
+anew, as another driver does; after an error the same driver starts the query again, and they remember what they did. A
+query that fails there once more is started by another driver.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import message_of
-from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
+from sinkproof.chaos.lines import LineTracer, Unanswered, line_on_stack
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
@@ -36,6 +37,7 @@ from sinkproof.foreach_batch.certifying_query import (
     frame_of_batch,
     named_query,
 )
+from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation, named
@@ -100,7 +102,9 @@ class SimulatedQuery:
         self.failed: tuple[Fault, ...] = ()  # the error of this run, once it was injected
         self.failed_line: SourceLine | None = None
         self._error: Fault | None = None
-        self._is_excused = False  # the function may raise, once, as an error was injected
+        self._write_batch: Callable[[Any, int], Any] = contract.given.write_batch  # of the current driver
+        self._is_called = False
+        self._restarts: list[Callable[[], None]] = []  # the function may raise, as an error was injected
         self._visit: Visit = ignore_point
         self._ending = Observation()
 
@@ -117,14 +121,16 @@ class SimulatedQuery:
         """`error`: is injected once. If the function raises then, the query is started again."""
         self._put_back(state)
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
-        self.failed, self.failed_line, self._error, self._is_excused = (), None, error, False
+        self.failed, self.failed_line, self._error, self._restarts = (), None, error, []
         self._visit, self._ending = visit, Observation()
-        write_batch, seconds = function_anew(self.contract), self.input.outage_seconds if state.faults else 0.0
-        while self.query != MicroBatches(len(self.input.batches)) and not self._ending.failure:
-            if self.query.phase is BatchPhase.COMMITTED:
-                self.query = self.query.after(BatchEvent.PLAN)
-            with self._wall_clock(seconds):
-                self._run_batch(write_batch, notes_early=not (state.faults or error))
+        seconds = self.input.outage_seconds if state.faults else 0.0
+        with outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files):
+            self._start_driver()
+            while self.query != MicroBatches(len(self.input.batches)) and not self._ending.failure:
+                if self.query.phase is BatchPhase.COMMITTED:
+                    self.query = self.query.after(BatchEvent.PLAN)
+                with self._wall_clock(seconds):
+                    self._run_batch(notes_early=not (state.faults or error))
         self._ending.committed = read(self.contract, self.scratch, self._ending, ledger=self.input.ledger)
         return self._ending
 
@@ -159,7 +165,13 @@ class SimulatedQuery:
             moved.stop()
         clock.date_files(self.scratch.path, seconds)
 
-    def _run_batch(self, write_batch: Callable[[Any, int], Any], *, notes_early: bool) -> None:
+    def _start_driver(self) -> None:
+        self._write_batch = function_anew(self.contract)
+
+    def _keep_driver(self) -> None:
+        """The query is started again in the same one."""
+
+    def _run_batch(self, *, notes_early: bool) -> None:
         batch = self.query.batch
         frame = frame_of_batch(self.session, self.input, batch)
         self.batch = batch
@@ -167,24 +179,38 @@ class SimulatedQuery:
         if self._fails_at(BEFORE_BATCH):
             frame = failing(frame, self.input.identities(batch)[-1])
         try:
-            with self.contract.state(), file_points(self.scratch.path, self.reach), self.tracer(self.reach):
-                write_batch(frame, batch)
+            with self.contract.state(), self._calling(), self.tracer(self.reach):
+                self._write_batch(frame, batch)
         except ContractError:
             raise
         except Exception as error:  # the border to the user's function: Spark's query would fail
-            if self._is_excused:
-                self._is_excused, self.query = False, self.query.after(BatchEvent.CRASH)
+            if self._restarts:
+                self.query = self.query.after(BatchEvent.CRASH)
+                self._restarts.pop(0)()
                 return
             raised = describe_error(error, self.contract.given.files)
             self._ending.failure = f"with batch {batch} the function raised {raised}"
             return
-        self._is_excused = False
+        self._restarts = []
         self.query = self.query.after(BatchEvent.WRITE)
         if notes_early:
             self._note_early_rows(batch)
         self.reach(BEFORE_COMMIT)
         self.query = self.query.after(BatchEvent.COMMIT)
         self.reach(AFTER_COMMIT)
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        self._is_called = True
+        try:
+            yield
+        finally:
+            self._is_called = False
+
+    def _reach_if_called(self, point: str) -> None:
+        """What the reader does outside, and what Spark does, is not the function's."""
+        if self._is_called:
+            self.reach(point)
 
     def reach(self, point: str) -> None:
         self.passed[point] += 1
@@ -199,7 +225,8 @@ class SimulatedQuery:
         error = self._error
         if error is None or self.failed or (point, self.passed[point]) != (error.point, error.occurrence):
             return False
-        self.failed, self.failed_line, self._is_excused = (error,), self.line, True
+        self.failed, self.failed_line = (error,), self.line
+        self._restarts = [self._keep_driver, self._start_driver]
         return True
 
     def left_by(self, state: CrashState, point: str, kind: str) -> CrashState:

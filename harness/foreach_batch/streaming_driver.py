@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
+from sinkproof.chaos.lines import LineTracer, line_on_stack
 from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
 from sinkproof.chaos.schedule import Fault
@@ -34,6 +34,7 @@ from sinkproof.foreach_batch.certifying_query import (
     LOSE,
     endless_frame,
 )
+from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.foreach_batch.simulated_batches import describe_error, read
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection
@@ -101,7 +102,10 @@ class StreamingDriver:
             return  # the source is endless; the certified batches are done
         self.reach(BEFORE_BATCH)
         try:
-            with file_points(self.scratch.path, self.reach), self.tracer(self.reach):
+            with (
+                outside_points(self.scratch.path, self.reach, files=self.contract.given.files),
+                self.tracer(self.reach),
+            ):
                 self.contract.given.write_batch(frame, batch)
         except Exception as error:
             self.failure = f"with batch {batch} the function raised {describe_error(error, self.contract.given.files)}"

@@ -16,6 +16,7 @@ from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.observer import STEPS, Observer
 from sinkproof.reports.at_target.target_record import RowSeen, TargetChange, TargetRecord
+from sinkproof.reports.number_text import plural
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ class TargetLog:
         self._acting: Key = (0, 0)
         self._call = ""
         self._suspended: dict[Key, str] = {}  # with the call in which it was suspended
-        self._passed = self._readings = 0
+        self._passed = self._readings = self._turns_left_out = 0
+        self._read_until = 0.0
         self._files, self._last_version = self._listed(), self._version_now()
         self._rows = Counter(observer.read() or ())
         self._when_struck, self._files_when_struck = self._rows, self._files
@@ -89,10 +91,11 @@ class TargetLog:
         key, before = simulation.actor, simulation.points_off
         simulation.points_off = True
         self._look(simulation, key, is_step=True, ahead=1)  # the fault is in the history already
+        rows = self._rows if self._readings <= READINGS_MOST else self._read_anyway()
         simulation.points_off = before
         self._close_turn()
         self._acting = key
-        self._when_struck, self._files_when_struck = self._rows, self._files
+        self._when_struck, self._files_when_struck = rows, self._files
         self.changes.append(
             TargetChange(
                 at=simulation.now / 1000,
@@ -101,7 +104,7 @@ class TargetLog:
                 generation=self._generation(simulation, key),
                 call=self._call,
                 did=(f"{fault.kind} at {fault.point}",),
-                rows=self._rows.total(),
+                rows=rows.total(),
                 struck=True,
             )
         )
@@ -160,7 +163,10 @@ class TargetLog:
 
     def _close_turn(self) -> None:
         turn, self._turn = self._turn, None
-        if turn is None or len(self.changes) >= CHANGES_MOST:
+        if turn is None:
+            return
+        if len(self.changes) >= CHANGES_MOST:
+            self._turns_left_out += 1
             return
         actor, generation = self._names
         self.changes.append(
@@ -171,9 +177,12 @@ class TargetLog:
                 generation=generation,
                 call=turn.call,
                 did=settled(turn.did),
-                appeared=tuple(turn.appeared[:ROWS_MOST]),
+                appeared=tuple(again_first(turn.appeared, turn.again)[:ROWS_MOST]),
                 again=tuple(turn.again[:ROWS_MOST]),
                 vanished=tuple(turn.vanished[:ROWS_MOST]),
+                appeared_total=_total_if_cut(turn.appeared),
+                again_total=_total_if_cut(turn.again),
+                vanished_total=_total_if_cut(turn.vanished),
                 rows=turn.rows,
                 goes_on=turn.goes_on,
             )
@@ -198,6 +207,10 @@ class TargetLog:
         self._readings += 1
         if self._readings > READINGS_MOST:
             return self._rows
+        self._read_until = simulation.now / 1000
+        return self._read_anyway()
+
+    def _read_anyway(self) -> Counter[Identity]:
         unreadable = self.observer.observation.unreadable
         rows = self.observer.read()
         self.observer.observation.unreadable = unreadable
@@ -229,7 +242,23 @@ class TargetLog:
             after=_shown(self._files_in_the_end),
             rows_before=self._when_struck.total(),
             rows_after=self._in_the_end.total(),
+            left_out=self._left_out(),
         )
+
+    def _left_out(self) -> list[str]:
+        turns, unread = self._turns_left_out, self._readings - READINGS_MOST
+        said = [f"{plural(turns, 'change')} after the first {CHANGES_MOST}"] if turns else []
+        why = f"the reader was asked {READINGS_MOST} times"
+        return [*said, f"which rows changed after {self._read_until:.3f} s: {why}"] if unread > 0 else said
+
+
+def again_first(appeared: list[Identity], again: list[Identity]) -> list[Identity]:
+    """In this order both may be cut at one length, and `again` stays a part of `appeared`."""
+    return [*again, *(Counter(appeared) - Counter(again)).elements()]
+
+
+def _total_if_cut(rows: list[Identity]) -> int | None:
+    return len(rows) if len(rows) > ROWS_MOST else None
 
 
 def listed(folder: Path) -> Files:

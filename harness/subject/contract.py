@@ -88,7 +88,8 @@ class Contract:
         self.marks_points: bool = getattr(given, "marks_points", False)  # the sink reaches named points itself
         self.expires_after: float | None = _seconds(locator, given)
         self.copies: bool = callable(getattr(given, "freeze", None)) and callable(getattr(given, "thaw", None))
-        ours = type(given).__module__.startswith("sinkproof.")
+        code = given.write_batch if kind == "foreach_batch" else type(given)
+        ours = code.__module__.startswith("sinkproof.")
         self.is_ours = ours and kind != "command"  # and its modules keep nothing between attempts
         self._is_apart = kind == "foreach_batch" or not self.is_ours  # its code may change the whole process
         self._sinks: set[type] = set()  # types that are sinks without a strategy around them

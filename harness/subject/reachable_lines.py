@@ -72,6 +72,32 @@ def statements_that_swallow(files: Mapping[str, str]) -> set[str]:
     }
 
 
+def lines_of_handlers(files: Mapping[str, str]) -> set[str]:
+    """Points of all lines of `except` clauses, with their heads."""
+    return {
+        line_point(files[path], number)
+        for path in files
+        for handler in ast.walk(_source(path).tree)
+        if isinstance(handler, ast.ExceptHandler)
+        for number in range(handler.lineno, (handler.end_lineno or handler.lineno) + 1)
+    }
+
+
+def statements_that_suppress(files: Mapping[str, str]) -> set[str]:
+    """Points of `with suppress(...)`: they run whether something fails or not."""
+    return {
+        line_point(files[path], statement.lineno)
+        for path in files
+        for statement in ast.walk(_source(path).tree)
+        if isinstance(statement, (ast.With, ast.AsyncWith))
+        if any(isinstance(each.context_expr, ast.Call) and _is_suppress(each.context_expr) for each in statement.items)
+    }
+
+
+def _is_suppress(call: ast.Call) -> bool:
+    return ast.unparse(call.func).rpartition(".")[2] == "suppress"
+
+
 class Program:
     """The functions and classes of all files, by name. A class inside another one is called `Outer.Inner`."""
 

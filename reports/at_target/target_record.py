@@ -28,6 +28,9 @@ class TargetChange:
     appeared: Annotated[Rows, says("rows that a reader sees from then on, one entry per copy")] = ()
     again: Annotated[Rows, says("those of them that the reader had seen before")] = ()
     vanished: Annotated[Rows, says("rows that a reader does not see any more")] = ()
+    appeared_total: Annotated[Count | None, says("how many appeared, where `appeared` was cut short")] = None
+    again_total: Annotated[Count | None, says("how many were seen again, where `again` was cut short")] = None
+    vanished_total: Annotated[Count | None, says("how many vanished, where `vanished` was cut short")] = None
     rows: Annotated[Count, says("how many rows a reader sees after it")] = 0
     struck: Annotated[bool, says("a fault was injected here")] = False
     goes_on: Annotated[bool, says("the attempt was suspended before, and acts again")] = False
@@ -53,3 +56,4 @@ class TargetRecord:
     after: Annotated[Texts, promised("the same in the end")] = ()
     rows_before: Annotated[Count, promised("how many rows a reader saw when the last fault struck")] = 0
     rows_after: Annotated[Count, promised("the same in the end")] = 0
+    left_out: Annotated[Texts, says("what was not recorded, each in words")] = ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sinkproof.reports.number_text import plural
+from sinkproof.reports.report_facts import rows_total
 
 ROWS_NAMED: Final = 4
 DEEDS_NAMED: Final = 4  # of one call
@@ -25,20 +27,23 @@ def _deeds(did: Sequence[str]) -> str:
 
 
 def _rows(change: Mapping[str, Any]) -> list[str]:
-    again = _sorted(change["again"])
-    new = _sorted(change["appeared"])
-    for row in again:
-        new.remove(row)
+    appeared, again, vanished = (Counter(map(tuple, change[kind])) for kind in ("appeared", "again", "vanished"))
+    numbers = {kind: rows_total(change, kind) for kind in ("appeared", "again", "vanished")}
+    new = appeared - again
     said = (
-        (new, ("appears", "appear")),
-        (again, ("appears once more", "appear once more")),
-        (_sorted(change["vanished"]), ("vanishes", "vanish")),
+        (new, max(new.total(), numbers["appeared"] - numbers["again"]), ("appears", "appear")),
+        (again, numbers["again"], ("appears once more", "appear once more")),
+        (vanished, numbers["vanished"], ("vanishes", "vanish")),
     )
-    return [f"{plural(len(rows), 'row')} {verbs[len(rows) > 1]}: {named(rows)}" for rows, verbs in said if rows]
+    return [
+        f"{plural(number, 'row')} {verbs[number > 1]}{f': {named(_sorted(rows))}' if rows else ''}"
+        for rows, number, verbs in said
+        if number > 0
+    ]
 
 
-def _sorted(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    return sorted((list(row) for row in rows), key=lambda row: [str(part).zfill(9) for part in row])
+def _sorted(rows: Counter[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows.elements(), key=lambda row: [str(part).zfill(9) for part in row])
 
 
 def named(rows: Sequence[Sequence[Any]]) -> str:
@@ -61,6 +66,10 @@ def seen(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{', '.join(names)}: {_visible(before)} when the fault struck, {_times(after)} in the end"
         for (before, after), names in groups.items()
     ]
+
+
+def left_out(target: Mapping[str, Any]) -> list[str]:
+    return [f"not recorded: {each}" for each in target["left_out"]]
 
 
 def _visible(times: int) -> str:

@@ -227,6 +227,24 @@ def test_unknown_keys_are_ignored() -> None:
         certificate_file.validate({**minimal(), "verdict": "fine"})
 
 
+@pytest.mark.parametrize(
+    "date", ["2026-99-99T12:00:00+00:00", "2026-02-30T12:00:00+00:00", "0000-01-01T12:00:00+00:00"]
+)
+def test_a_date_is_one_of_the_calendar(date: str) -> None:
+    certificate_file.validate({**minimal(), "date": "2028-02-29T23:59:59+00:00"})
+    with pytest.raises(DocumentError, match="does not keep to its schema"):
+        certificate_file.validate({**minimal(), "date": date})
+
+
+@pytest.mark.parametrize("schedule", ["", " "])
+def test_a_finding_has_a_schedule(schedule: str) -> None:
+    document = sample()
+    document["subjects"][1]["findings"][0]["schedule"] = schedule
+    assert not jsonschema.Draft202012Validator(certificate_file.schema()).is_valid(document)
+    with pytest.raises(DocumentError, match=r"\.schedule"):
+        certificate_file.validate(document)
+
+
 def test_an_incomplete_run_cannot_be_upheld() -> None:
     with pytest.raises(DocumentError, match="does not keep to its schema"):
         certificate_file.validate({**minimal(), "complete": False, "verdict": "upheld"})

@@ -5,15 +5,19 @@ from __future__ import annotations
 import copy
 import html
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from sinkproof.reports import certificate_file, junit, markdown, page, terminal
+from sinkproof.reports import certificate_file, compare, junit, markdown, page, terminal
 from sinkproof.reports import document as certificate
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.ci import badge, github_annotations, sarif
+from sinkproof.reports.document import Bounds, CodeCoverage, InsideService, OutwardCalls, PowerLosses, StageResult
+from sinkproof.reports.json_files import plain
 
 from ..support import sample_certificate
 from ..support.sample_certificate import NAME_HOSTILE, REPLAY, sample
@@ -27,22 +31,33 @@ RENDERERS = {
 }
 
 
-def bare() -> dict[str, Any]:
-    """The sample reduced to the promised keys."""
-    document = sample()
-    definitions = certificate_file.schema()["$defs"]
+def bare(*, parts: bool = False) -> dict[str, Any]:
+    """The sample reduced to the promised keys. `parts`: and to the parts that may be missing, with theirs."""
+    schema, document = certificate_file.schema(), sample()
+    watched = {"outward": OutwardCalls(calls=3), "power": PowerLosses(losses=2), "inside": InsideService(calls=3)}
+    for shell in (shell for subject in document["subjects"] for shell in subject["shells"]):
+        shell.update(plain(watched | {"bounds": Bounds(rows=7), "stages": [StageResult(name="kill at each step")]}))
+    document["subjects"][0]["code"] = [plain(CodeCoverage(file="a.py", executed=3, killed=2, stopped=1, paused=0))]
 
-    def cut(value: dict[str, Any], kind: str) -> dict[str, Any]:
-        return {name: value[name] for name in definitions[kind]["required"]}
+    def cut(value: Any, of: dict[str, Any]) -> Any:
+        if isinstance(value, list):
+            return [cut(each, of.get("items", of)) for each in value]
+        kinds = [each["$ref"].rpartition("/")[2] for each in (of, *of.get("anyOf", ())) if "$ref" in each]
+        if not kinds or not isinstance(value, dict):
+            return value
+        kind = schema["$defs"][kinds[0]]
+        return cut_keys(value, kind)
 
-    for key in ("complete", "notes"):
-        del document[key]
-    document["canaries"] = [cut(canary, "CanaryResult") for canary in document["canaries"]]
-    document["subjects"] = [cut(subject, "SubjectResult") for subject in document["subjects"]]
-    for subject in document["subjects"]:
-        subject["shells"] = [cut(item, "ShellResult") for item in subject["shells"]]
-        subject["findings"] = [cut(item, "Finding") for item in subject["findings"]]
-    return document
+    def cut_keys(value: dict[str, Any], kind: dict[str, Any]) -> dict[str, Any]:
+        kept = {key: of for key, of in kind["properties"].items() if key in kind["required"] or (parts and is_part(of))}
+        return {key: cut(value[key], of) for key, of in kept.items() if key in value}
+
+    return cut_keys(document, schema)
+
+
+def is_part(of: dict[str, Any]) -> bool:
+    """One, a list of them, or null."""
+    return "$ref" in of or any(map(is_part, (*of.get("anyOf", ()), *([of["items"]] if of.get("items") else []))))
 
 
 class Balanced(HTMLParser):
@@ -99,7 +114,7 @@ def readable(name: str, text: str) -> str:
 
 
 def test_the_sample_and_its_promised_keys_satisfy_the_schema() -> None:
-    for document in (sample(), bare()):
+    for document in (sample(), bare(), bare(parts=True)):
         certificate_file.validate(document)
         with pytest.raises(certificate.DocumentError):
             certificate_file.validate({**document, "subjects": [{}]})
@@ -141,6 +156,18 @@ def test_every_report_is_a_pure_function_that_does_not_change_the_document(name:
 @pytest.mark.parametrize("name", RENDERERS)
 def test_every_report_can_be_made_from_the_promised_keys_alone(name: str) -> None:
     assert REPLAY in readable(name, RENDERERS[name](bare()))
+    assert REPLAY in readable(name, RENDERERS[name](bare(parts=True)))
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_so_can_what_services_read(parts: bool) -> None:
+    document, now = bare(parts=parts), datetime(2026, 2, 1, tzinfo=UTC)
+    for render in (badge.render, badge.endpoint):
+        assert "violated" in render(document, now=now, old_days=7)
+    document["subjects"][1]["findings"][1]["claim"] = "NO_DUPLICATES"  # without it there is nothing to tell them
+    for text in (sarif.render(document), github_annotations.render(document), github_annotations.summary(document)):
+        assert "committed again by the next attempt" in text
+    assert "files/two-phase" in compare.render(compare.compare(document, sample()))
 
 
 @pytest.mark.parametrize("name", RENDERERS)

@@ -18,6 +18,7 @@ def issue(folder: Path, *names: str, expired: bool = False) -> tuple[Path, Path]
     made = authority.issue_cert(*names, not_before=LONG_AGO, not_after=LONG_OVER if expired else None)
     ours, theirs = folder / "ca.pem", folder / "server.pem"
     authority.cert_pem.write_to_path(str(ours))
+    theirs.touch(mode=0o600)
     key = load_pem_private_key(made.private_key_pem.bytes(), None)  # Java reads keys in this form only:
     theirs.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     for certificate in made.cert_chain_pems:

@@ -48,10 +48,10 @@ def _settings(folder: Path, port: int, controller: int, secure: int) -> Mapping[
     }
 
 
-def add_user(broker: LocalKafka) -> None:
+def add_user(broker: LocalKafka, user: str = USER) -> None:
     credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     admin = AdminClient({"bootstrap.servers": broker.direct_endpoint})
-    wanted = [UserScramCredentialUpsertion(USER, credentials, PASSWORD.encode())]
+    wanted = [UserScramCredentialUpsertion(user, credentials, PASSWORD.encode())]
     for future in admin.alter_user_scram_credentials(wanted).values():
         future.result(SECONDS)
 
@@ -60,12 +60,12 @@ def tls_port(broker: LocalKafka) -> int:
     return int(broker.settings[LISTENERS].rpartition(":")[2])
 
 
-def settings_text(broker: LocalKafka, *, password: str = PASSWORD) -> str:
+def settings_text(broker: LocalKafka, *, user: str = USER, password: str = PASSWORD) -> str:
     """client.properties, as Kafka's own tools take it."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     return f"""security.protocol=SASL_SSL
 sasl.mechanism=SCRAM-SHA-512
-sasl.jaas.config={module} required username="{USER}" password="{password}";
+sasl.jaas.config={module} required username="{user}" password="{password}";
 ssl.truststore.type=PEM
 ssl.truststore.location={Path(broker.settings[KEYS]).parent / "ca.pem"}
 """

@@ -99,6 +99,10 @@ def test_names_of_librdkafka_mean_the_same(write: Write) -> None:
         (OF_KAFKA.replace("ca.pem", "none.pem"), r"none.pem, which cannot be read: No such file"),
         (OF_KAFKA.replace("ca.pem", "store.jks"), r"store.jks: it is no PEM file. .*keytool"),
         (OF_KAFKA.replace("=PEM", "=JKS"), "ssl.truststore.type: that is no setting that every client"),
+        (
+            OF_KAFKA.replace("algorithm=", "algorithm=http"),
+            r"ssl.endpoint.identification.algorithm is http. Known are https, none, an empty one",
+        ),
         (OF_KAFKA + "ssl.protocol=TLSv1.3\n", "has ssl.protocol: that is no setting"),
         (OF_KAFKA.replace("username", "nickname"), "it has no username and password"),
         (OF_LIBRDKAFKA.replace("sasl.username=alice", ""), "needs a user and a password"),
@@ -121,6 +125,42 @@ def test_a_password_that_every_user_can_read_is_refused(write: Write, tmp_path: 
         settings_of(address)
     file.write_text("security.protocol=SSL\nssl.ca.location=ca.pem\n")
     assert settings_of(address).encrypts, "without a password there is nothing to hide"
+
+
+@pytest.mark.parametrize("begins", ["", "RSA ", "EC "])
+@pytest.mark.parametrize("name", ["client.pem", "key.pem"])
+def test_a_private_key_that_every_user_can_read_is_refused(
+    write: Write, tmp_path: Path, name: str, begins: str
+) -> None:
+    address = write("security.protocol=SSL\nssl.keystore.location=client.pem\nssl.key.location=key.pem\n")
+    for each in ("client.pem", "key.pem"):
+        (tmp_path / each).write_text("-----BEGIN CERTIFICATE-----\n")
+    key = tmp_path / name
+    key.write_text(f"-----BEGIN CERTIFICATE-----\n-----BEGIN {begins}PRIVATE KEY-----\nAAAA\n")
+    key.chmod(0o644)
+    with pytest.raises(AccessRefused, match=rf"{name} holds a private key: every .*mode 0644\). Run: chmod o= /"):
+        settings_of(address)
+    key.chmod(0o640)
+    assert str(tmp_path / "key.pem") == settings_of(address).key
+
+
+@pytest.mark.parametrize(
+    "begins", ["-----BEGIN ENCRYPTED PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED"]
+)
+def test_an_encrypted_key_may_be_read_by_every_user(write: Write, tmp_path: Path, begins: str) -> None:
+    address, key = write("security.protocol=SSL\nssl.keystore.location=client.pem\n"), tmp_path / "client.pem"
+    key.write_text(f"{begins}\nAAAA\n")
+    key.chmod(0o644)
+    assert str(key) == settings_of(address).key
+
+
+@pytest.mark.parametrize(
+    ("value", "followed"), [("", "none"), ("none", "none"), ("NONE", "none"), ("https", "https"), ("HTTPS", "https")]
+)
+def test_the_name_of_the_broker_is_checked_as_the_file_says(write: Write, value: str, followed: str) -> None:
+    address = write(f"security.protocol=SSL\nssl.endpoint.identification.algorithm={value}\n")
+    assert followed == client_options(address)["ssl.endpoint.identification.algorithm"]
+    assert (followed == "https") == settings_of(address).checks_host_name
 
 
 def test_a_missing_file_and_a_relative_one_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

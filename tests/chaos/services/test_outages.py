@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sinkproof.campaign.results import replay_line
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.cli.certify_command import certify
 from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
@@ -89,6 +89,12 @@ def test_a_node_that_does_not_come_back_is_reported_at_the_end(
     with pytest.raises(ServiceFailed, match="does not start"):
         outages.await_end()
     outages.await_end()
+
+
+@pytest.mark.parametrize("kind", ["kill-host", "cut", "slow-link"])
+def test_a_replay_line_of_a_fault_of_hosts_starts_hosts(kind: str) -> None:
+    schedule = parse(f"sink[0].commit.before#1={kind}")
+    assert replay_line(schedule, "files/two-phase", "spark").endswith(" --on spark --master cluster:3")
 
 
 def test_a_replay_line_starts_as_many_nodes() -> None:

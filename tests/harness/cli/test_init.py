@@ -108,9 +108,36 @@ def test_a_class_that_is_no_sink_is_refused_before_anything_is_written(call: Cal
 
 def test_a_contract_that_is_kept_is_the_one_that_is_named(call: Call, tmp_path: Path, sink: str) -> None:
     (tmp_path / f"{sink}_contract.py").write_text(
-        "class Reader: ...\nclass Mine:\n    def committed(self, scratch): ...\n"
+        "class Other:\n    def committed(self, scratch): ...\n"
+        "class Mine:\n    def sink(self, scratch): return Orders()\n    def committed(self, scratch): ...\n"
     )
     _, out, _ = call("init", f"{sink}.py:Orders")
     assert ["Next: run:", f"  sinkproof certify {sink}_contract.py:Mine"] == out.splitlines()[-2:]
     assert f"from {sink}_contract import Mine" in (tmp_path / f"test_{sink}.py").read_text()
     assert f"SUBJECT: {sink}_contract.py:Mine" in (tmp_path / WRITTEN[2]).read_text()
+
+
+def test_of_a_second_sink_in_the_same_file_it_says_that_the_kept_contract_is_not_its(
+    call: Call, tmp_path: Path, sink: str
+) -> None:
+    call("init", f"{sink}.py:Orders", "--ci", "none")
+    status, out, _ = call("init", f"{sink}.py:OrdersTable", "--ci", "none")
+    assert 0 == status
+    file = tmp_path / f"{sink}_contract.py"
+    assert f"{file.name} has no contract for OrdersTable. Add this:" in out
+    assert "Next: let `committed` in" in out
+    assert f"  sinkproof certify {file.name}:OrdersTableContract" == out.splitlines()[-1]
+    text = out.partition("Add this:\n")[2].partition("Next:")[0]
+    file.write_text(file.read_text() + text)
+    with pytest.raises(NotImplementedError, match="give the rows that OrdersTable has committed"):
+        load(f"{file}:OrdersTableContract").committed(None)  # type: ignore[arg-type]
+    _, out, _ = call("init", f"{sink}.py:OrdersTable", "--ci", "none")
+    assert ["Next: run:", f"  sinkproof certify {file.name}:OrdersTableContract"] == out.splitlines()[-2:]
+    _, out, _ = call("init", f"{sink}.py:Orders", "--ci", "none")
+    assert f"  sinkproof certify {file.name}:OrdersContract" == out.splitlines()[-1]
+
+
+def test_a_contract_that_is_named_after_the_sink_may_inherit_its_reader(call: Call, tmp_path: Path, sink: str) -> None:
+    (tmp_path / f"{sink}_contract.py").write_text("from readers import Base\nclass OrdersContract(Base): ...\n")
+    _, out, _ = call("init", f"{sink}.py:Orders")
+    assert ["Next: run:", f"  sinkproof certify {sink}_contract.py:OrdersContract"] == out.splitlines()[-2:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sinkproof.judging.target_log import differences, listed, settled, short
+from sinkproof.judging.target_log import again_first, differences, listed, settled, short
 
 
 def test_every_change_of_a_folder_is_told(tmp_path: Path) -> None:
@@ -50,3 +50,8 @@ def test_of_a_long_name_both_ends_are_kept() -> None:
 
 def test_a_target_without_a_folder_has_no_files(tmp_path: Path) -> None:
     assert {} == listed(tmp_path / "nowhere")
+
+
+def test_rows_that_were_seen_before_are_the_first_ones_of_those_that_appear() -> None:
+    rows = [(0, 1), (0, 2), (0, 3), (0, 3)]
+    assert [(0, 3), (0, 1), (0, 2), (0, 3)] == again_first(rows, [(0, 3)])

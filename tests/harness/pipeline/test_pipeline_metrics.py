@@ -47,11 +47,18 @@ def test_only_this_machine_is_served_and_a_port_in_use_is_said(metrics: ServedMe
 
 
 def test_a_closed_one_can_be_closed_again_and_its_port_is_free() -> None:
-    first = ServedMetrics(StatusLine(), port=0)
-    port = int(first.url.rpartition(":")[2].partition("/")[0])
-    url = first.url
-    first.close()
-    first.close()
-    second = ServedMetrics(StatusLine(), port=port)
-    assert url == second.url
-    second.close()
+    taken = []
+    for _ in range(5):  # another process may take the port first, but not every time
+        first = ServedMetrics(StatusLine(), port=0)
+        url = first.url
+        first.close()
+        first.close()
+        try:
+            second = ServedMetrics(StatusLine(), port=int(url.rpartition(":")[2].partition("/")[0]))
+        except PipelineError as error:
+            taken.append(str(error))
+            continue
+        assert url == second.url
+        second.close()
+        return
+    pytest.fail("\n".join(taken))

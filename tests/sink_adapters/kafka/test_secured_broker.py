@@ -13,7 +13,7 @@ import pytest
 
 from sinkproof.canaries import kafka as canaries
 from sinkproof.chaos.kafka_client.broker_connection import BrokerConnection
-from sinkproof.chaos.kafka_client.client_settings import client_options
+from sinkproof.chaos.kafka_client.client_settings import brokers_of, client_options, settings_of
 from sinkproof.chaos.schedule import parse
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
@@ -29,7 +29,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 
 from ...support.certificates import issue
 from ...support.real_services import RunPair, runs_against
-from ...support.secured_kafka import PASSWORD, secured_address, settings_text, tls_port
+from ...support.secured_kafka import PASSWORD, add_user, secured_address, settings_text, tls_port
 from .test_certify import SCHEDULES
 
 Change = Callable[[str], str]
@@ -86,6 +86,17 @@ def test_every_request_of_ours_is_answered_as_on_the_plain_listener(
         control.close()
     assert answers[0] == answers[1]
     assert [(0, [0, 1]), 3, 105] == answers[0][1:4]
+
+
+def test_a_user_name_that_scram_has_to_escape_is_let_in(broker: LocalKafka, tmp_path: Path) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    add_user(broker, "a=b,c")
+    address = secured_address(broker, tmp_path / "client.properties", settings_text(broker, user="a=b,c"))
+    connection = BrokerConnection(brokers_of(address)[0], settings_of(address), seconds=30)
+    assert 1 == len(connection.metadata().brokers)
+    connection.close()
+    assert 1 == len(AdminClient(client_options(address)).list_topics(timeout=30).brokers), "librdkafka, too"
 
 
 def changed(old: str, new: str) -> Change:

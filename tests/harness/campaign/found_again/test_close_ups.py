@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from sinkproof.campaign.campaign_budget import begin
 from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.judging import target_log
 from sinkproof.reports.at_target.target_record import TargetRecord
 from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
@@ -88,3 +90,41 @@ def test_a_zombie_that_overwrites_is_seen_to_go_on_and_rows_vanish(tmp_path: Pat
     replaced = [each for each in record.changes if each.generation == 2 and "replaces manifest-0" in each.did]
     assert replaced[0].at < again.at
     assert any(name.startswith("manifest-0 ") for name in record.before)
+
+
+def test_of_a_change_that_is_cut_what_was_seen_again_is_kept_and_all_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = finding("O2", "sink[0].write.after#1=kill", shell="simulated")
+    (whole,) = closer_in_memory(tmp_path / "whole", found)
+    monkeypatch.setattr(target_log, "ROWS_MOST", 1)
+    (cut,) = closer_in_memory(tmp_path / "cut", found)
+    assert whole is not None
+    assert cut is not None
+    for before, after in zip(whole.changes, cut.changes, strict=True):
+        for kind in ("appeared", "again", "vanished"):
+            rows, kept, total = getattr(before, kind), getattr(after, kind), getattr(after, f"{kind}_total")
+            assert (len(rows), min(1, len(rows))) == (total or len(kept), len(kept))
+            assert getattr(before, f"{kind}_total") is None
+        assert not Counter(after.again) - Counter(after.appeared)
+    assert any(len(each.again) > 1 for each in whole.changes)
+
+
+def test_a_record_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = finding("O2", "sink[0].write.after#1=kill", shell="simulated")
+    (whole,) = closer_in_memory(tmp_path / "whole", found)
+    monkeypatch.setattr(target_log, "CHANGES_MOST", 2)
+    (few,) = closer_in_memory(tmp_path / "few", found)
+    monkeypatch.setattr(target_log, "CHANGES_MOST", 120)
+    monkeypatch.setattr(target_log, "READINGS_MOST", 2)
+    (unread,) = closer_in_memory(tmp_path / "unread", found)
+    assert whole is not None
+    assert few is not None
+    assert unread is not None
+    assert [] == list(whole.left_out)
+    left = len(whole.changes) - 3  # a fault is always recorded
+    assert [f"{left} changes after the first 2"] == list(few.left_out)
+    assert ["which rows changed after 0.013 s: the reader was asked 2 times"] == list(unread.left_out)
+    assert [each.row for each in whole.rows] == [each.row for each in unread.rows]
+    assert [each.when_struck for each in whole.rows] == [each.when_struck for each in unread.rows]
+    assert whole.rows_before == unread.rows_before == 3
