@@ -101,17 +101,6 @@ class StagesElsewhere(Apart):
     make = StagedParts
 
 
-class DrawnParts(Parts):
-    def publish(self, part: str, rows: Any) -> None:
-        with tempfile.NamedTemporaryFile() as staged:
-            staged.write(part.encode())
-        super().publish(part, rows)
-
-
-class DrawsNames(Apart):
-    make = DrawnParts
-
-
 class CheckedParts(Parts):
     def is_committed(self, part: str) -> bool:
         is_there = super().is_committed(part)
