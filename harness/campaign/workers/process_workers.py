@@ -94,7 +94,7 @@ def is_apart(runner: ProcessRunner) -> bool:
 
 
 def _keeps_apart(watched: RunResult) -> bool:
-    """A temporary file whose name is drawn anew is met by no other run."""
+    """No other run meets a temporary file with a name that is drawn anew."""
     sent = any(is_system_call(point) and SOCKET in point for _, point in watched.trace)
     unseen = watched.unwatched or watched.unseen or watched.unreadable
     return not (unseen or sent or watched.peers or watched.bound) and all(map(is_drawn, watched.paths_elsewhere))

@@ -73,7 +73,7 @@ class PoolWorker:
     def __init__(self, child: ChildProcess, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
         self.child, self.seconds, self.status, self.ready = child, seconds, status, ready
         self.given: deque[list[int]] = deque()
-        self.unwanted = 0  # batches given before, whose results are left out
+        self.unwanted = 0  # batches given before; their results are left out
 
     @property
     def is_busy(self) -> bool:

@@ -211,7 +211,7 @@ def test_results_of_a_call_that_was_broken_off_are_not_those_of_the_next_one(
     assert SCHEDULES[::-1] == [run_result.schedule for run_result in run_results]
 
 
-def test_a_late_worker_whose_first_run_fails_is_lost_and_no_more(runner: ProcessRunner, server: ForkServer) -> None:
+def test_a_late_worker_that_fails_in_its_first_run_is_lost(runner: ProcessRunner, server: ForkServer) -> None:
     notes, own = PoolNotes(), list[Schedule]()
     order = Beside(
         locator=f"{OVERLAPPING}:ReadsNothing", name="second", hang_seconds=10.0, services=DEFAULT_SERVICES, is_late=True
