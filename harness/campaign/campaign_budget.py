@@ -154,11 +154,16 @@ def _process(
     from sinkproof.campaign.process_campaign import ProcessCampaign
     from sinkproof.campaign.process_plan import PROCESS_PLAN
     from sinkproof.campaign.workers.process_workers import workers_beside
+    from sinkproof.campaign.workers.worker_pool import PoolNotes
     from sinkproof.execution.process_runner import process_runner
 
+    def report(what: str) -> None:
+        results.progress.step(what, results.coverage.kills, schedules=0)
+
+    notes = PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report)
     with (
         process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
-        workers_beside(runner, task.cores, lost=results.notes) as workers,
+        workers_beside(runner, task.cores, notes=notes) as workers,
     ):
         campaign = ProcessCampaign(runner, results, should_stop=should_stop, run_all=workers.run_all)
         campaign.carry_out(PROCESS_PLAN)
