@@ -18,7 +18,7 @@ from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
-from sinkproof.chaos.wall_clock import WallClock, half_an_hour_before_midnight
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
@@ -36,6 +36,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 from sinkproof.subject.user_code import is_installed
+from sinkproof.workload.jobs import wall_clock_beside
 
 HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
@@ -135,15 +136,7 @@ class ProcessRunner(ScheduleRunner):
         return self.contract.kind != "command"  # what is not written in Python keeps the true time
 
     def wall_clock_of(self, job: Job) -> WallClock | None:
-        """Beside a service only local midnight is near: what is dated hours ahead it refuses or orders wrongly. Beside
-        Cassandra no clock moves, as its clients date the rows.
-        """
-        if job.wall_clock is None or not self.moves_wall_clock:
-            return None
-        if not self.scratch.services.used:
-            return job.wall_clock
-        passes = job.wall_clock is YEAR_END and self.scratch.services.used == {"kafka"}
-        return half_an_hour_before_midnight() if passes else None
+        return wall_clock_beside(self.scratch.services.used, job) if self.moves_wall_clock else None
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         record = self.target.unforced

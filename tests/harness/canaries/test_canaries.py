@@ -23,15 +23,7 @@ from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries import catalogue, conviction
 from sinkproof.canaries import late_failures as rare
-from sinkproof.canaries.catalogue import (
-    CANARIES,
-    CONTROLS,
-    CONTROLS_ON_SPARK,
-    CONTROLS_UNDER_WATCH,
-    ON_SPARK,
-    ROOT_CAUSES,
-    Canary,
-)
+from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.conviction import CampaignFunction, campaign_functions, canaries_for, try_canary, try_control
 from sinkproof.canaries.kill_table import render
 from sinkproof.canaries.on_spark import convicting_schedules
@@ -336,7 +328,7 @@ def test_nothing_depends_on_assert(shell: str, tmp_path: Path) -> None:
     assert 0 == done.returncode, done.stderr
     results = json.loads(done.stdout)
     canaries = canaries_for(shell)
-    controls = [*CONTROLS, *(CONTROLS_UNDER_WATCH if any(canary.stages for canary in canaries) else ())]
+    controls = [*CONTROLS, *(catalogue.CONTROLS_UNDER_WATCH if any(canary.stages for canary in canaries) else ())]
     assert len(canaries) + len(controls) == len(results)
     assert [] == [(name, why) for name, control, convicted, why in results if convicted is control]
 
