@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
-from math import ceil
 from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.clock import utc_now
 
 DAY_SECONDS: Final = 86400.0
+HALF_AN_HOUR_SECONDS: Final = 1800.0
 YEAR_SECONDS: Final = 366 * DAY_SECONDS
 
 
@@ -27,15 +27,22 @@ class WallClock:
     start: float
     zone: str = ""
 
-    def near_the_true_time(self) -> WallClock:
-        """The same time of day, at most a day ahead: what a service has dated must not come from years ahead."""
-        now = utc_now().timestamp()
-        return replace(self, start=self.start + max(ceil((now - self.start) / DAY_SECONDS), 0) * DAY_SECONDS)
-
     def date_files(self, folder: Path, seconds: float) -> None:
         """Gives the moved time to files that bear the true one: what was written since the last call."""
         shown = self.start + seconds
         shift_file_times(folder, shown - time.time(), newer_than=shown + YEAR_SECONDS)
+
+
+def half_an_hour_before_midnight() -> WallClock:
+    """The true time, in a zone where that is the time of day: for attempts beside a service, which refuses or misses
+    what is dated far ahead.
+    """
+    now = utc_now().timestamp()
+    ahead = (DAY_SECONDS - HALF_AN_HOUR_SECONDS - now) % DAY_SECONDS
+    ahead -= DAY_SECONDS if ahead > DAY_SECONDS / 2 else 0.0
+    minutes, seconds = divmod(int(abs(ahead)), 60)
+    sign = "-" if ahead > 0 else "+"  # POSIX counts to the west
+    return WallClock(start=now, zone=f"LOCAL{sign}{minutes // 60:02}:{minutes % 60:02}:{seconds:02}")
 
 
 def shift_file_times(folder: Path, seconds: float, *, newer_than: float = 0.0) -> None:

@@ -293,7 +293,7 @@ def rows_text(finding: Document, kind: str, *, limit: int = 8) -> str:
     return f"{shown} … {count(rest)} more, {count(total)} in all" if rest else shown
 
 
-def rows_total(finding: Document, kind: str) -> int:
+def rows_total(finding: Mapping[str, Any], kind: str) -> int:
     return max(finding[f"{kind}_total"] or 0, len(finding[kind]))
 
 

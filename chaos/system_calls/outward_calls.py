@@ -107,6 +107,7 @@ MAKING: Final = (
 )  # fail if it is there
 FOLLOWING: Final = (*OPENING, "creat", "truncate", "chmod", "setxattr", "removexattr")  # a link at the end of the path
 CONNECT: Final = OutwardCall(42, 203)  # changes nothing that counts; says with which servers it has to do
+BIND: Final = OutwardCall(49, 200)  # nor does this; an address can be bound by one process only
 MAP: Final = OutwardCall(9, 222, descriptor=4)  # mmap: what is written through it is no call, and is not seen
 IO_URING: Final = OutwardCall(425, 425)  # io_uring_setup: its requests are no calls; libraries fall back
 AIO: Final = OutwardCall(206, 0)  # io_setup: its requests are no calls, either

@@ -34,6 +34,10 @@ STREAMS: Final = {f"/dev/{name}": number for number, name in enumerate(("stdin",
 UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # one part in fifty has letters only
 PART: Final = re.compile(r"tmp[a-z0-9_]{8}(?![0-9A-Za-z_])|[0-9A-Za-z]+")  # the former: of Python's tempfile
 DRAWN: Final = re.compile(r"\d|[a-z][A-Z]|[A-Z]{2}[a-z]|tmp[a-z_]{8}")
+NEVER_THE_SAME: Final = re.compile(  # of Python's tempfile, a UUID, or 128 bits
+    rf"(?<![0-9A-Za-z])(?:tmp(?!_[a-z]{{7}})[a-z0-9_]{{8}}|{UUID.pattern}|[0-9a-f]{{32}})(?![0-9A-Za-z_])"
+    r"|^[a-z0-9_]{8}$"  # with such a file tempfile tries whether it may write there
+)
 MAY_WRITE: Final = os.O_WRONLY | os.O_RDWR
 
 
@@ -109,6 +113,7 @@ class PlaceNames:
     def __init__(self, folder: str, *, own_socket: str = "", elsewhere: dict[str, bool] | None = None) -> None:
         self.folder, self.own_socket, self.elsewhere = os.path.realpath(folder), own_socket, elsewhere
         self.peers: dict[str, None] = {}  # addresses to which it has connected
+        self.bound: dict[str, None] = {}  # addresses outside of the folder that it has bound
         self._met: set[str] = set()  # paths elsewhere
         self._of_files: dict[tuple[str, str], OutwardChange] = {}  # (call, path of an open file): most calls are alike
 
@@ -203,6 +208,16 @@ class PlaceNames:
         if peer := peer_name(tracee.read(address, min(size, ADDRESS_BYTES_MOST))):
             self.peers[peer] = None
 
+    def note_bound(self, tracee: Tracee, address: int, size: int) -> None:
+        """The program is about to bind it. A port that the kernel chooses is no other program's."""
+        given = tracee.read(address, min(size, ADDRESS_BYTES_MOST))
+        path = unix_path(given)
+        if path and not path.startswith("@"):
+            path = os.path.normpath(os.path.join(os.readlink(f"/proc/{tracee.thread}/cwd"), path))
+        name = path or peer_name(given)
+        if name and not self.below(name):
+            self.bound[name] = None
+
 
 def is_harmless(path: str) -> bool:
     """What is written there is read back by no later attempt, and by no reader."""
@@ -212,6 +227,12 @@ def is_harmless(path: str) -> bool:
 def is_temporary_file(path: str) -> bool:
     """Its name is drawn anew each time, or else it is found by another attempt."""
     return path.startswith(f"{tempfile.gettempdir()}/")
+
+
+def is_drawn(path: str) -> bool:
+    """Whether it is a temporary file, with a random part in its name: no other run meets it."""
+    folder = f"{tempfile.gettempdir()}/"
+    return path.startswith(folder) and bool(NEVER_THE_SAME.search(path.removeprefix(folder)))
 
 
 def kept(elsewhere: Mapping[str, bool]) -> list[str]:
@@ -224,8 +245,7 @@ def peer_name(address: bytes) -> str:
     """Of an address as connect(2) takes it; empty where there is nothing to connect to."""
     family = int.from_bytes(address[:2], sys.byteorder)
     if family == socket.AF_UNIX:
-        name = address[2:].split(b"\0")[0] or address[2:].rstrip(b"\0").replace(b"\0", b"@")
-        path = os.fsdecode(name)
+        path = unix_path(address)
         return path if path.startswith("@") or os.path.exists(path) else ""
     port = int.from_bytes(address[2:4], "big")
     if family == socket.AF_INET and port:
@@ -233,6 +253,13 @@ def peer_name(address: bytes) -> str:
     if family == socket.AF_INET6 and port:
         return f"[{IPv6Address(address[8:24])}]:{port}"
     return ""
+
+
+def unix_path(address: bytes) -> str:
+    """Of a socket of this machine; `@name` if it is in no folder; empty: of another one, or the kernel chooses."""
+    if int.from_bytes(address[:2], sys.byteorder) != socket.AF_UNIX:
+        return ""
+    return os.fsdecode(address[2:].split(b"\0")[0] or address[2:].rstrip(b"\0").replace(b"\0", b"@"))
 
 
 def _flags(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:

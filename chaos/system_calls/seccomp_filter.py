@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from sinkproof.chaos.system_calls.outward_calls import (
     AIO,
     ARCHITECTURES,
+    BIND,
     CALLS,
     CLONES,
     CONNECT,
@@ -62,7 +63,7 @@ def program() -> bytes:
     clones = [_argument(1), (EQUAL, 2, 0, CLONES[0]), (EQUAL, 1, 0, CLONES[1]), allow]
     shares = [_argument(3), (ANY_BIT, 1, 0, SHARED), allow, _argument(4), (EQUAL, 0, 1, NO_DESCRIPTOR), allow]
     conditions: dict[str, list[Instruction]] = {**creates, "ioctl": clones, "mmap": shares}
-    for name, call in {**CALLS, "mmap": MAP, "connect": CONNECT}.items():
+    for name, call in {**CALLS, "mmap": MAP, "connect": CONNECT, "bind": BIND}.items():
         number, body = number_of(call), [*conditions.get(name, []), (RETURN, 0, 0, NOTIFY)]
         if number is not None:
             out += [(EQUAL, 0, len(body), number), *body]

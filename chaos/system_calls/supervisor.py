@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.outward_calls import BY_PATH, CALLS, CONNECT, MAP, error_of, number_of
+from sinkproof.chaos.system_calls.outward_calls import BIND, BY_PATH, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import AT_FDCWD, SOCKET, OutwardChange, PlaceNames, Tracee
 
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
@@ -31,7 +31,7 @@ ANSWER: Final = struct.Struct("QqiI")
 CARRY_ON: Final = 1
 PIDFD_GETFD: Final = 438
 NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
-MAP_NUMBER, CONNECT_NUMBER = number_of(MAP), number_of(CONNECT)
+MAP_NUMBER, CONNECT_NUMBER, BIND_NUMBER = map(number_of, (MAP, CONNECT, BIND))
 END_SECONDS: Final = 10.0
 UNREADABLE: Final = "the arguments of its system calls cannot be read"
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -193,6 +193,8 @@ class SystemCallWatch:
                 self._note_map(tracee, arguments[4])
             elif number == CONNECT_NUMBER:
                 self.names.note_peer(tracee, arguments[1], arguments[2] & 0xFFFFFFFF)
+            elif number == BIND_NUMBER:
+                self.names.note_bound(tracee, arguments[1], arguments[2] & 0xFFFFFFFF)
             else:
                 change = self.names.change(tracee, NAMES[number], tuple(arguments))
             fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at

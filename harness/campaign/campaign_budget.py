@@ -15,7 +15,7 @@ from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.chaos.clock import now
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
@@ -110,6 +110,7 @@ def run_campaign(
     contract: Contract, task: Task, *, folder: Path, progress: Progress, should_stop: ShouldStop
 ) -> ShellOutcome:
     results, scratch = begin(contract, task, folder=folder, progress=progress)
+    results.steering.budget_ends = Deadline(task.budget_seconds) if task.budget_holds else None
     began = now()
     closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
     outcome = conclude(results, seconds=now() - began, closure=closure)
@@ -153,11 +154,16 @@ def _process(
     from sinkproof.campaign.process_campaign import ProcessCampaign
     from sinkproof.campaign.process_plan import PROCESS_PLAN
     from sinkproof.campaign.workers.process_workers import workers_beside
+    from sinkproof.campaign.workers.worker_pool import PoolNotes
     from sinkproof.execution.process_runner import process_runner
 
+    def report(what: str) -> None:
+        results.progress.step(what, results.coverage.kills, schedules=0)
+
+    notes = PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report)
     with (
         process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
-        workers_beside(runner, task.cores, lost=results.notes) as workers,
+        workers_beside(runner, task.cores, notes=notes) as workers,
     ):
         campaign = ProcessCampaign(runner, results, should_stop=should_stop, run_all=workers.run_all)
         campaign.carry_out(PROCESS_PLAN)

@@ -145,6 +145,13 @@ class Campaign(ABC):
         if self.should_stop(self.results):
             raise CampaignStopped
 
+    def stop_if_it_takes_too_long(self, seconds: float) -> None:
+        """Before a run that takes so long: a budget that holds is not exceeded. The stage is then not done."""
+        ends = self.results.steering.budget_ends
+        if ends is not None and ends.left < seconds:
+            raise CampaignStopped
+        self.stop_if_asked()
+
     def strike_unstruck_points(self) -> None:
         """Kills at steps and lines that only recoveries pass."""
         for _ in range(ROUNDS_MOST):

@@ -27,7 +27,8 @@ from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARS
 from sinkproof.workload.rows import FAR_LARGER_BATCH_ROWS, LARGE_BATCH_ROWS
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
-FAR_LARGER_SECONDS_MOST: Final = 30.0  # a first run takes 9 s of CPU time, a second one, with a death, 15
+FAR_LARGER_SECONDS_MOST: Final = 30.0
+FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 # More rows than a batch of `large-batches` has (600), and as many as a sink gets in `far-larger-data` in all.
 NUMBERS_OF_FAR_LARGER_DATA: Final = LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6
@@ -164,7 +165,7 @@ class ProcessCampaign(CampaignInProcesses):
         if not self.has_breakable_service and has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
             given_up += self._try_far_larger_data()
         if given_up:
-            self.stage.cut = f"given up, as the sink takes too long there, or fails: job={', job='.join(given_up)}"
+            self.stage.cut = f"given up, as time or memory did not suffice there: job={', job='.join(given_up)}"
 
     def _try_far_larger_data(self) -> list[str]:
         """The job, if it was given up. Where a run takes long there is no second one, with a death."""
@@ -174,31 +175,42 @@ class ProcessCampaign(CampaignInProcesses):
                 continue
             if deadline.over:
                 return [schedule.job]
+            self.stop_if_it_takes_too_long(FAR_LARGER_SECONDS[bool(schedule.faults)])
             with heartbeat(
                 str(schedule), lambda what: self.results.progress.step(what, self.results.coverage.kills, schedules=0)
             ):
                 result = self.play(schedule)
-            if not result.finished:
+            if not self._take_unless_it_ran_out(result):
                 return [schedule.job]
-            self.take(result)
             self.stop_if_asked()
         return []
 
-    def _search(self, schedule: Schedule) -> bool:
-        """False: it was given up. What does not finish is not judged: a call that takes long looks like a hung one.
-        What is slow is not repeated.
+    def _take_unless_it_ran_out(self, result: RunResult) -> bool:
+        """An error of the sink is judged. What has too little time or memory is not: a call that takes long looks like
+        a hung one. Where the same job without faults did finish, a recovery may hang: nothing is upheld.
         """
+        assert isinstance(self.runner, ProcessRunner)
+        assert self.runner.host is not None
+        if result.finished or not self.runner.host.times_run_out:
+            self.take(result)
+            return True
+        if result.schedule.faults and Schedule(job=result.schedule.job) in self.tried:
+            why = "the job did not recover: the sink had too little time or memory there, and enough without the faults"
+            self.results.unknowns.append(f"{why}. It shows: {self.results.replay_line(result.schedule)}")
+        return False
+
+    def _search(self, schedule: Schedule) -> bool:
+        """False: it was given up. What is slow is not repeated."""
         left, deadline = len(self.unexecuted), Deadline(SEARCH_SECONDS_MOST)
         result = self.play(schedule, lines=True)
         is_slow = deadline.over
-        if not result.finished:
+        if not self._take_unless_it_ran_out(result):
             return False
-        self.take(result)
         self.lines_were_traced()
         self.stop_if_asked()
         if is_slow:
             return False
-        if len(self.unexecuted) < left:
+        if result.finished and len(self.unexecuted) < left:
             self.strike_lines_of_recoveries()
             self.run_schedules(
                 lines_never_run.faults_next(result, deaths_only=schedule.job == FAR_LARGER_DATA_JOB), lines=True

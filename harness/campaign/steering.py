@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from sinkproof.campaign.coverage import Coverage
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 
@@ -28,6 +29,7 @@ class Steering:
     reaching: dict[str, list[ReachingSchedule]] = field(default_factory=dict)  # to points without an injected fault
     unreproducible: set[Schedule] = field(default_factory=set)  # they led to a point once, and not again
     required_stages_done: bool = False
+    budget_ends: Deadline | None = None  # of a budget that holds
     on_hosts: bool = False  # that this certification has started, and breaks
     deferred_to_processes: str = ""  # why the simulated shell leaves deaths of this sink to the process shell
 

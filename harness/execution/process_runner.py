@@ -27,7 +27,7 @@ from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnding, AttemptHost
+from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
@@ -36,6 +36,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 from sinkproof.subject.user_code import is_installed
+from sinkproof.workload.jobs import wall_clock_beside
 
 HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
@@ -96,8 +97,7 @@ class Patience:
         self.strategy, self.host = strategy, host
 
     def next_delay(self, now: float) -> float | None:
-        slow = self.host.endings[AttemptEnding.HUNG] + self.host.endings[AttemptEnding.OUT_OF_MEMORY]
-        return self.strategy.next_delay(now) if slow < HANGS_MOST else None
+        return self.strategy.next_delay(now) if self.host.times_run_out < HANGS_MOST else None
 
 
 class ProcessRunner(ScheduleRunner):
@@ -136,11 +136,7 @@ class ProcessRunner(ScheduleRunner):
         return self.contract.kind != "command"  # what is not written in Python keeps the true time
 
     def wall_clock_of(self, job: Job) -> WallClock | None:
-        """Beside a service, which keeps the true time, less than a day ahead; none where the job has its own clock."""
-        beside = bool(self.scratch.services.used)
-        if job.wall_clock is None or not self.moves_wall_clock or (beside and job.clock is not None):
-            return None
-        return job.wall_clock.near_the_true_time() if beside else job.wall_clock
+        return wall_clock_beside(self.scratch.services.used, job) if self.moves_wall_clock else None
 
     def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
         record = self.target.unforced
@@ -275,7 +271,9 @@ class ProcessRunner(ScheduleRunner):
             unseen=tuple(host.unseen),
             elsewhere=host.names_elsewhere,
             kept_elsewhere=host.kept_elsewhere,
+            paths_elsewhere=tuple(host.elsewhere or ()),
             peers=tuple(host.peers),
+            bound=tuple(host.bound),
             calls_apart=frozenset(host.apart),
             losses_would_leave=() if unforced is None else unforced.would_leave,
             power_took=0 if unforced is None else unforced.losses,

@@ -47,7 +47,9 @@ class RunResult:
     unseen: tuple[str, ...] = ()  # why the watch may have missed changes
     elsewhere: tuple[str, ...] = ()  # names of what a command changed outside of its folder
     kept_elsewhere: tuple[str, ...] = ()  # paths of that which was there before the run, or is after it
+    paths_elsewhere: tuple[str, ...] = ()  # of all that was changed there, temporary files, too
     peers: tuple[str, ...] = ()  # addresses to which it connected
+    bound: tuple[str, ...] = ()  # addresses outside of the folder that it has bound
     calls_apart: frozenset[tuple[str, str, int]] = frozenset()  # (actor, point, occurrence): not by the calls' thread
     losses_would_leave: Sequence[tuple[str, Mapping[str, int]]] = ()  # before each call; see unforced_changes.py
     power_took: int = 0  # losses of power that took something away

@@ -9,6 +9,7 @@ that has failed, one takes no more than a thousand rows, one has today in the na
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -147,6 +148,7 @@ def laid_out(home: Path) -> dict[str, Contract]:
     home.mkdir()
     for name, text in (("canary_functions.py", FUNCTIONS), ("canary_helper.py", HELPER)):
         (home / name).write_text(text)
+        sys.modules.pop(name.removesuffix(".py"), None)  # of an earlier certification of this process
     return {name: load(f"{home / 'canary_functions.py'}:{name}") for name in (*NAMES, CONTROL, *ALSO)}
 
 

@@ -113,8 +113,8 @@ class _FromTheSameFiles:
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         module = self.modules.get(name)
-        if module is None or module.__file__ is None:
-            return None
+        if module is None or module.__file__ is None or not Path(module.__file__).exists():
+            return None  # of another folder that is gone; this subject's own is found where it is
         inside = getattr(module, "__path__", None)
         return spec_from_file_location(name, module.__file__, submodule_search_locations=inside and [*inside])
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType
+from typing import Final
+
+CLOCKS: Final = frozenset(
+    {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "timestamp", "total_seconds"}
+)
+DATES: Final = frozenset({"date", "datetime"})
+SECOND: Final = 1000  # in milliseconds
 
 
 def has_number_between(files: Collection[str], least: int, most: int) -> bool:
@@ -14,8 +22,42 @@ def has_number_between(files: Collection[str], least: int, most: int) -> bool:
 
 @cache
 def numbers_in(path: str) -> frozenset[int]:
-    """Expressions of numbers alone, such as `5 * 1000` or `1 << 12`, are computed."""
-    return frozenset(_numbers(compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)))
+    """Expressions of numbers alone, such as `5 * 1000` or `1 << 12`, are computed. What can count no rows is left out:
+    milliseconds of a clock, the year of a date.
+    """
+    tree = _WithoutTimes().visit(ast.parse(Path(path).read_bytes(), path))
+    return frozenset(_numbers(compile(tree, path, "exec", dont_inherit=True)))
+
+
+class _WithoutTimes(ast.NodeTransformer):
+    """Puts 0 for the 1000 of `time.time() * 1000`, and for the year of `datetime(1970, 1, 1)`."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, (ast.Mult, ast.Div, ast.FloorDiv)):
+            for side, other in (("left", node.right), ("right", node.left)):
+                factor = getattr(node, side)
+                if isinstance(factor, ast.Constant) and factor.value == SECOND and _called(other) in CLOCKS:
+                    setattr(node, side, _nothing(factor))
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if _called(node) in DATES:
+            node.args = [_nothing(each) if isinstance(each, ast.Constant) else each for each in node.args]
+        return node
+
+
+def _called(node: ast.expr) -> str:
+    """The last name of what is called, also within `int(...)` or `round(...)`."""
+    if not isinstance(node, ast.Call):
+        return ""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return _called(node.args[0]) if name in ("int", "round") and node.args else name
+
+
+def _nothing(instead_of: ast.expr) -> ast.Constant:
+    return ast.copy_location(ast.Constant(0), instead_of)
 
 
 def _numbers(constant: object) -> Iterator[int]:

@@ -8,12 +8,13 @@ what a crash leaves does not depend on when the job was restarted.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
-from sinkproof.chaos.wall_clock import WallClock
+from sinkproof.chaos.wall_clock import WallClock, half_an_hour_before_midnight
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import (
     Edge,
@@ -273,6 +274,17 @@ def named_job(name: str) -> Job:
     if name not in EVERY_JOB:
         raise ScheduleError(f"there is no job {name!r}; known: {', '.join(EVERY_JOB)}")
     return EVERY_JOB[name].job
+
+
+def wall_clock_beside(services: Collection[str], job: Job) -> WallClock | None:
+    """What attempts of this job see, beside services of these kinds; None: the true time.
+
+    Only local midnight comes near Kafka, which refuses what is dated hours ahead. Beside Cassandra no clock moves, as
+    its clients date the rows.
+    """
+    if not services or job.wall_clock is None:
+        return job.wall_clock
+    return half_an_hour_before_midnight() if job.wall_clock is YEAR_END and {*services} == {"kafka"} else None
 
 
 # -- jobs of other shapes ---------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.place_names import canonical_name, kept
+from sinkproof.chaos.system_calls.place_names import canonical_name, is_drawn, kept
 from sinkproof.chaos.system_calls.supervisor import SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import watched
 
@@ -119,3 +120,37 @@ os.rename(there + '/drawn', 'seen')
         assert ["syscall(rename seen)"] == points
         assert {f"{temporary}/drawn": is_found, f"{temporary}/shared": is_found} == found
     assert [f"{temporary}/drawn", f"{temporary}/shared"] == kept(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "drawn"),
+    [
+        ("tmp8k_x0a2b", True),
+        ("6vxvzo5h", True),
+        ("out/7c9e6679-7425-40de-944b-e07fc1f90ae7.json", True),
+        ("staging-0-3.json", False),
+        ("tmp_staging", False),
+        ("sinkproof-12-abcd1234-noted", False),
+        ("../tmp8k_x0a2b", False),
+    ],
+)
+def test_only_temporary_files_with_a_random_name_are_met_by_no_other_run(
+    temporary: Path, name: str, drawn: bool
+) -> None:
+    assert drawn == is_drawn(os.path.normpath(temporary / name))
+
+
+@needs_watch
+def test_addresses_that_a_program_binds_are_noted_outside_of_its_folder(
+    server: ForkServer, tmp_path: Path, temporary: Path
+) -> None:
+    program = """
+socket.create_server(('127.0.0.1', 0))
+socket.socket(socket.AF_UNIX).bind('own')
+socket.socket(socket.AF_UNIX).bind(os.environ['ELSEWHERE'] + '/shared')
+socket.socket(socket.AF_UNIX).bind('\\0' + os.getcwd())
+"""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    _, watch = run_everywhere(server, folder, program, elsewhere=temporary)
+    assert [f"{temporary}/shared", f"@{folder}"] == list(watch.names.bound)

@@ -169,4 +169,4 @@ def test_a_snapshot_holds_operator_state_by_key_group_beside_the_sinks(engine: A
     chained = Subtask(count_chained_to_sink(engine).plan().subtasks[1])
     chained.on("rows", 1, Batch([Row(0, 0, "a", "v")]))
     [(kind, _, states)] = chained.on("barrier", 1, 1)
-    assert ("capture", [b'{"a": 1}']) == (kind, list(states["count"].values()))
+    assert ("capture", [b'{"a":1}']) == (kind, list(states["count"].values()))

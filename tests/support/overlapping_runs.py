@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sinkproof import Claim, Scratch
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 
 
 class Parts:
@@ -73,6 +76,59 @@ class SentParts(Parts):
 
 class Sends(Apart):
     make = SentParts
+
+
+class BoundParts(Parts):
+    def record(self, part: str) -> None:
+        with socket.socket(socket.AF_UNIX) as lock:
+            lock.bind(f"\0{os.path.basename(self.folder)}")
+
+
+class Binds(Apart):
+    make = BoundParts
+
+
+class StagedParts(Parts):
+    def publish(self, part: str, rows: Any) -> None:
+        Path(tempfile.gettempdir(), f"staged-{part}").write_text(str(self.folder))
+        super().publish(part, rows)
+        Path(tempfile.gettempdir(), f"staged-{part}").unlink()
+
+
+class StagesElsewhere(Apart):
+    """Two runs write the same temporary files."""
+
+    make = StagedParts
+
+
+class CheckedParts(Parts):
+    def is_committed(self, part: str) -> bool:
+        is_there = super().is_committed(part)
+        if is_there:
+            self.folder.with_name(f"{self.folder.name}-noted").write_text(part)
+        return is_there
+
+
+class NotesInRecoveries(Apart):
+    """What is asked about before a publication is not there, unless an attempt before this one has made it."""
+
+    make = CheckedParts
+
+
+class CountedParts(Parts):
+    def publish(self, part: str, rows: Any) -> None:
+        """Fewer rows while a file says so."""
+        is_disturbed = self.folder.with_name("disturbed").exists()
+        super().publish(part, list(rows)[1:] if is_disturbed else rows)
+
+
+class Disturbed(Apart):
+    make = CountedParts
+
+
+class ReadsNothing(Apart):
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        raise ReaderFailed("has failed", evidence="no room")
 
 
 class SetUp(Apart):

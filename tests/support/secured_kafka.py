@@ -48,7 +48,7 @@ def _settings(folder: Path, port: int, controller: int, secure: int) -> Mapping[
     }
 
 
-def add_user(broker: LocalKafka, user: str = USER) -> None:
+def add_user(broker: LocalKafka, *, user: str = USER) -> None:
     credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     admin = AdminClient({"bootstrap.servers": broker.direct_endpoint})
     wanted = [UserScramCredentialUpsertion(user, credentials, PASSWORD.encode())]

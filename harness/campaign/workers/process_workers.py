@@ -2,19 +2,22 @@
 or for its broker.
 
 Runs overlap only if nothing shows that they could disturb each other. A contract that has a service, `setup` or
-`teardown` may share what is outside of its folder; of other contracts a watched run shows what they change there.
+`teardown` may share what is outside of its folder; of other contracts watched runs, one of them with a recovery, show
+what they change there.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from sinkproof.campaign.process_campaign import why_not_watched
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
+    PoolNotes,
     PoolWorker,
     report_ready,
     reporting_errors,
@@ -24,8 +27,8 @@ from sinkproof.campaign.workers.worker_pool import (
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.schedule import Schedule
-from sinkproof.chaos.system_calls.place_names import SOCKET
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.system_calls.place_names import SOCKET, is_drawn
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
@@ -39,6 +42,7 @@ WORKERS_MOST: Final = 4  # a broker takes 400 MB
 CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
 WORTH: Final = 20  # schedules: a second. As long takes the start, and the trial whether runs may overlap
 AROUND_RUNS: Final = ("setup", "teardown")
+WITH_RECOVERY: Final = Schedule((Fault(COORDINATOR, "checkpoint.persist.after", 2, "kill-job"),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +58,8 @@ class Beside:
 
 
 @contextmanager
-def workers_beside(
-    runner: ProcessRunner, cores: int, *, lost: MutableSequence[str] | None = None
-) -> Iterator[LateWorkers]:
-    """On each core but this one. Those with a service of their own start at once, because that takes long. `lost`: see
+def workers_beside(runner: ProcessRunner, cores: int, *, notes: PoolNotes | None = None) -> Iterator[LateWorkers]:
+    """On each core but this one. Those with a service of their own start at once, because that takes long. `notes`: see
     `WorkerPool`.
     """
     count = min(cores, WORKERS_MOST) - 1
@@ -72,19 +74,30 @@ def workers_beside(
             yield LateWorkers()
         elif waits:
             workers = start()
-            yield LateWorkers(start=lambda: workers, lost=lost)
+            yield LateWorkers(start=lambda: workers, notes=notes)
         else:
-            yield LateWorkers(start=start, worth=WORTH, lost=lost)
+            yield LateWorkers(start=start, worth=WORTH, notes=notes)
 
 
 def is_apart(runner: ProcessRunner) -> bool:
-    """Whether nothing shows that runs in two folders could disturb each other. For this a run is watched."""
+    """Whether nothing shows that runs in two folders could disturb each other. For this two runs are watched."""
     contract = runner.contract
     if runner.scratch.services.used or contract.kind != "sink" or any(map(contract.offers, AROUND_RUNS)):
         return False
-    watched = runner.run_watched(Schedule(), names_elsewhere=True)
-    sent = [point for _, point in watched.trace if is_system_call(point) and SOCKET in point]
-    return not (watched.unwatched or watched.unseen or watched.elsewhere or watched.peers or sent)
+    plain = runner.run_watched(Schedule(), names_elsewhere=True)
+    if why_not_watched(plain) or not _keeps_apart(plain):
+        return False
+    recovered = runner.run_watched(WITH_RECOVERY, names_elsewhere=True)
+    if not (recovered.finished and recovered.fired and _keeps_apart(recovered)):
+        return False
+    return not set(plain.paths_elsewhere) & set(recovered.paths_elsewhere)
+
+
+def _keeps_apart(watched: RunResult) -> bool:
+    """No other run meets a temporary file with a name that is drawn anew."""
+    sent = any(is_system_call(point) and SOCKET in point for _, point in watched.trace)
+    unseen = watched.unwatched or watched.unseen or watched.unreadable
+    return not (unseen or sent or watched.peers or watched.bound) and all(map(is_drawn, watched.paths_elsewhere))
 
 
 def _start(runner: ProcessRunner, stack: ExitStack, count: int, *, is_late: bool) -> list[PoolWorker]:

@@ -243,6 +243,11 @@ class AttemptHost(ABC):
         self._living: list[ProcessAttempt] = []
         self._leaving: list[ProcessAttempt] = []
 
+    @property
+    def times_run_out(self) -> int:
+        """How often time or memory did not suffice."""
+        return self.endings[AttemptEnding.HUNG] + self.endings[AttemptEnding.OUT_OF_MEMORY]
+
     def __enter__(self) -> Self:
         return self
 

@@ -60,6 +60,7 @@ class WatchingHost(AttemptHost):
         self.unseen: dict[str, None] = {}  # why the watch may have missed changes
         self.elsewhere: dict[str, bool] | None = None  # paths that attempts changed outside of it: as found?
         self.peers: dict[str, None] = {}  # addresses to which they connected
+        self.bound: dict[str, None] = {}  # addresses outside of the folder that they bound
         self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point): by attempts in Python
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
 
@@ -116,6 +117,7 @@ class WatchedAttempt(ProcessAttempt):
         if self.watch is not None:
             self.host.unseen |= self.watch.unseen
             self.host.peers |= self.watch.names.peers
+            self.host.bound |= self.watch.names.bound
 
     def arm_watch(self) -> None:
         """The next fault of the schedule, if it strikes at an outward call of this attempt."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +15,7 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos import wall_clock
 from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.schedule import STANDARD, Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
@@ -114,17 +117,32 @@ def test_a_sink_that_goes_by_the_wall_clock_loses_rows(sin: dict[str, str], sche
         assert not runner.run(replace(parse(schedule), job=STANDARD)).anomalies
 
 
-def test_beside_a_service_attempts_pass_midnight_less_than_a_day_ahead_of_it(tmp_path: Path) -> None:
-    with runner_of(tmp_path, day="datetime.now(timezone.utc):%Y%m%d") as runner:
+def test_beside_a_service_attempts_pass_local_midnight_and_see_the_true_time(tmp_path: Path) -> None:
+    with runner_of(tmp_path, day="datetime.now():%Y%m%d") as runner:
         runner.scratch.services.used.add("kafka")
-        for job in (YEAR_END_JOB, OUTAGE_JOB):
-            clock = runner.wall_clock_of(named_job(job))
-            assert clock is not None
-            assert 0 <= clock.start - utc_now().timestamp() < 86_400
-        assert runner.wall_clock_of(named_job(CLOCK_SKEW_JOB)) is None
+        clock = runner.wall_clock_of(named_job(YEAR_END_JOB))
+        assert clock is not None
+        assert abs(clock.start - utc_now().timestamp()) < 600
+        assert [None, None] == [runner.wall_clock_of(named_job(job)) for job in (OUTAGE_JOB, CLOCK_SKEW_JOB)]
         passed = runner.run(parse(f"job=year-end {VOTED}=clock-forward"))
         assert passed.moved_wall_clock
         assert "O1" in {each.oracle for each in passed.anomalies}
+
+
+def test_beside_a_store_with_rows_dated_by_clients_no_clock_moves(tmp_path: Path) -> None:
+    with runner_of(tmp_path) as runner:
+        runner.scratch.services.used.add("cassandra")
+        assert runner.wall_clock_of(named_job(YEAR_END_JOB)) is None
+
+
+@pytest.mark.parametrize("hour", range(24))
+def test_the_zone_beside_a_service_makes_it_half_past_eleven(hour: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = utc_now().replace(hour=hour, minute=17, second=5, microsecond=0)
+    monkeypatch.setattr(wall_clock, "utc_now", lambda: moment)
+    clock = wall_clock.half_an_hour_before_midnight()
+    command = [sys.executable, "-c", f"import time; print(time.strftime('%H:%M:%S', time.localtime({clock.start!r})))"]
+    done = subprocess.run(command, env={"TZ": clock.zone}, capture_output=True, text=True, check=True)
+    assert "23:30:00" == done.stdout.strip()
 
 
 def test_the_stage_of_a_service_is_short_and_goes_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

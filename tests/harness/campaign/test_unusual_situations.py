@@ -11,11 +11,14 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators import lines_never_run
 from sinkproof.generators.fault_sites import DECIDED
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB
 
 pytestmark = pytest.mark.slow
 STAGE: Final = "unusual situations, while statements never ran"
@@ -33,7 +36,7 @@ class Sink:
         self.context, self.written = context, context.clock()
         for subtask, state in context.restored:
             for checkpoint, rows in json.loads(state):
-                self.publish(f"{{subtask}}-{{checkpoint}}", rows)
+                self.publish(f"{{subtask}}-{{checkpoint}}", {recovered})
 
     def write(self, batch):
         self.rows += [(row.split, row.offset) for row in batch]
@@ -91,15 +94,23 @@ def note_as_struck(campaign: ProcessCampaign) -> None:
         struck |= campaign.results.coverage.lines_passed
 
 
-def explored(folder: Path, condition: str, *, sin: str = "self.unusual = True") -> tuple[CampaignResults, list[str]]:
+def explored(
+    folder: Path,
+    condition: str,
+    *,
+    sin: str = "self.unusual = True",
+    recovered: str = "rows",
+    seconds: float | None = None,
+) -> tuple[CampaignResults, list[str]]:
     """The results of this stage alone, and the statements that have not run after it."""
     file = folder / f"sink_of_{folder.name}.py"
-    file.write_text(SINK.format(condition=condition, sin=sin))
+    file.write_text(SINK.format(condition=condition, sin=sin, recovered=recovered))
     contract = load(f"{file}:Of")
     (folder / "scratch").mkdir()
     results = CampaignResults(contract=contract, shell="process")
     with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        results.steering.budget_ends = None if seconds is None else Deadline(seconds)
         before = Stage(name="stages before", explore=note_as_struck)
         campaign.carry_out([before, *(stage for stage in PROCESS_PLAN if stage.name == STAGE)])
     return results, [statement.point for statement in campaign.unexecuted]
@@ -152,3 +163,45 @@ def test_far_larger_data_comes_where_a_number_in_the_code_may_begin_to_matter(tm
     results, unexecuted = explored(tmp_path, "batch.rows", sin=LOSES_THE_REST)
     assert [] == unexecuted
     assert {"job=far-larger-data no-fault"} == {finding.schedule for finding in results.findings}
+
+
+FAILS: Final = "rows if len(rows) < 700 else 1 / 0"
+TAKES_TOO_MUCH: Final = "rows if len(rows) < 700 else bytearray(1 << 60)"
+
+
+@pytest.fixture
+def thousand_rows_are_far_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same two runs with 1,000 rows for each sink in each checkpoint: with 20,000 they take half a minute."""
+    few = [Schedule(run.faults, job=LARGE_BATCHES_JOB) for run in lines_never_run.far_larger_data()]
+    monkeypatch.setattr(lines_never_run, "far_larger_data", lambda: few)
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_an_error_of_a_recovery_from_far_larger_data_is_judged(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", recovered=FAILS)
+    assert {"O1", "O6"} == {finding.oracle for finding in results.findings}
+    assert all("=kill-job" in finding.schedule for finding in results.findings)
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_nothing_is_upheld_where_only_a_recovery_had_too_little_time_or_memory(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", recovered=TAKES_TOO_MUCH)
+    assert [] == results.findings
+    (why,) = results.unknowns
+    assert "the job did not recover" in why
+    assert "given up" in results.coverage.stages[1].cut
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_a_sink_that_never_has_enough_memory_for_far_larger_data_is_not_judged_there(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", sin="len(self.rows) < 900 or bytearray(1 << 60)")
+    assert ([], []) == (results.findings, results.unknowns)
+    assert "given up" in results.coverage.stages[1].cut
+
+
+@pytest.mark.usefixtures("thousand_rows_are_far_larger")
+def test_far_larger_data_is_not_begun_where_a_budget_that_holds_has_no_time_for_it(tmp_path: Path) -> None:
+    results, _ = explored(tmp_path, "batch.rows", recovered=FAILS, seconds=0)
+    stage = results.coverage.stages[1]
+    assert (0, False, "") == (stage.run, stage.finished, stage.cut)
+    assert not results.steering.required_stages_done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,14 @@ from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers import process_workers
 from sinkproof.campaign.workers.process_workers import ENTRY, Beside, is_apart, workers_beside
-from sinkproof.campaign.workers.worker_pool import PoolWorker, WorkerPool, start_worker
+from sinkproof.campaign.workers.worker_pool import (
+    LateWorkers,
+    PoolNotes,
+    PoolWorker,
+    WorkerPool,
+    start_worker,
+)
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.make_sink import PRELOAD
@@ -106,19 +114,19 @@ def test_a_worker_that_dies_makes_no_verdict(runner: ProcessRunner, worker_for: 
 def test_what_was_given_to_a_worker_that_dies_is_run_again_once(
     runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
 ) -> None:
-    worker, own, lost = worker_for(SUBJECT), list[Schedule](), list[str]()
+    worker, own, notes = worker_for(SUBJECT), list[Schedule](), PoolNotes()
 
     def run(schedule: Schedule) -> RunResult:
         worker.child.kill()  # it has been given others
         own.append(schedule)
         return runner.run(schedule)
 
-    pool = WorkerPool([worker], lost=lost)
+    pool = WorkerPool([worker], notes=notes)
     run_results = list(pool.run_all(SCHEDULES, trace_lines=False, run=run))
     assert SCHEDULES == [run_result.schedule for run_result in run_results]
     assert sorted(map(str, SCHEDULES)) == sorted(map(str, own)), "each one here, and once"
     assert ["a worker process was lost, and what it was given was run again: ended"] == [
-        said.partition(" while ")[0] for said in lost
+        said.partition(" while ")[0] for said in notes.lost
     ]
     assert [] == pool.workers
 
@@ -144,16 +152,96 @@ def test_a_campaign_finds_the_same_on_one_core_and_on_two() -> None:
     assert (alone.coverage, alone.notes, alone.finding_count) == (helped.coverage, helped.notes, helped.finding_count)
 
 
-@pytest.mark.parametrize("subject", ["NotesElsewhere", "Sends", "SetUp"])
+@pytest.mark.parametrize(
+    "subject", ["NotesElsewhere", "NotesInRecoveries", "StagesElsewhere", "Sends", "Binds", "SetUp"]
+)
 def test_runs_that_may_share_something_never_overlap(subject: str) -> None:
     with opened(f"{OVERLAPPING}:{subject}") as runner:
         assert not is_apart(runner)
         runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
 
 
+def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("SINKPROOF_SCRATCH", str(tmp_path))
+    with opened(f"{OVERLAPPING}:NotesElsewhere") as runner:
+        assert not is_apart(runner)
+
+
 def test_runs_that_keep_to_their_folder_may_overlap() -> None:
     with opened(f"{OVERLAPPING}:Apart") as runner:
         assert is_apart(runner)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_what_is_found_beside_other_runs_counts_if_a_run_alone_shows_it(
+    worker_for: Callable[[str], PoolWorker], goes_on: bool
+) -> None:
+    """A file beside the scratch folders disturbs runs, while runs overlap or for good."""
+    notes, subject = PoolNotes(), f"{OVERLAPPING}:Disturbed"
+    with opened(subject) as runner:
+        disturbed = runner.scratch.path.with_name("disturbed")
+        pool = WorkerPool([worker_for(subject)], notes=notes)
+        disturbed.touch()
+
+        def run(schedule: Schedule) -> RunResult:
+            if not goes_on and not any(worker.is_busy for worker in pool.workers):
+                disturbed.unlink(missing_ok=True)
+            return runner.run(schedule)
+
+        try:
+            run_results = list(pool.run_all(SCHEDULES, trace_lines=False, run=run))
+        finally:
+            disturbed.unlink(missing_ok=True)
+    assert SCHEDULES == [run_result.schedule for run_result in run_results]
+    assert [goes_on] * len(SCHEDULES) == [bool(run_result.anomalies) for run_result in run_results]
+    assert goes_on == (not notes.unconfirmed) == bool(pool.workers)
+    assert goes_on or all("side_by_side" in said for said in notes.unconfirmed)
+
+
+def test_results_of_a_call_that_was_broken_off_are_not_those_of_the_next_one(
+    runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
+) -> None:
+    workers = LateWorkers(start=lambda: [worker_for(SUBJECT)])
+    for _ in workers.run_all(SCHEDULES, trace_lines=False, run=runner.run):
+        break  # the worker has been given others
+    run_results = list(workers.run_all(SCHEDULES[::-1], trace_lines=False, run=runner.run))
+    assert SCHEDULES[::-1] == [run_result.schedule for run_result in run_results]
+
+
+def test_a_late_worker_that_fails_in_its_first_run_is_lost(runner: ProcessRunner, server: ForkServer) -> None:
+    notes, own = PoolNotes(), list[Schedule]()
+    order = Beside(
+        locator=f"{OVERLAPPING}:ReadsNothing", name="second", hang_seconds=10.0, services=DEFAULT_SERVICES, is_late=True
+    )
+    with ExitStack() as stack:
+        failing = start_worker(server, stack, ENTRY, order, seconds=60.0, ready=False)
+        pool = WorkerPool([failing], notes=notes)
+
+        def run(schedule: Schedule) -> RunResult:
+            if pool.workers:
+                failing.child.await_ready(failing.child.channel.fileno(), select.POLLIN, Deadline(60.0))
+            own.append(schedule)
+            return runner.run(schedule)
+
+        assert SCHEDULES == [each.schedule for each in pool.run_all(SCHEDULES, trace_lines=False, run=run)]
+    assert own == SCHEDULES
+    assert 1 == len(notes.lost)
+    assert "has failed: no room" in notes.lost[0]
+
+
+def test_a_campaign_reports_while_it_waits_for_a_worker(
+    runner: ProcessRunner, worker_for: Callable[[str], PoolWorker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it counts as hung before the worker does."""
+    monkeypatch.setattr("sinkproof.subject.heartbeat.EVERY_SECONDS", 0.01)  # a worker's first run takes longer
+    reported = list[str]()
+    pool = WorkerPool([worker_for(SUBJECT)], notes=PoolNotes(report=reported.append))
+    only = SCHEDULES[:1]
+    assert only == [each.schedule for each in pool.run_all(only, trace_lines=False, run=runner.run)]
+    assert {"waits for a worker process"} == set(reported)
 
 
 @pytest.mark.parametrize("subject", ["Apart", "Alone"])

@@ -32,3 +32,25 @@ def test_texts_and_fractions_are_no_numbers(tmp_path: Path) -> None:
     file = tmp_path / "sink.py"
     file.write_text("a, b, c = '5000', 5000.5, b'5000'")
     assert not has_number_between([str(file)], 601, 60_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "now = int(time.time() * 1000)",
+        "now = 1000 * int(datetime.now().timestamp())",
+        "now = time.time_ns() // 1000",
+        "EPOCH = datetime(1970, 1, 1)",
+    ],
+)
+def test_what_stands_for_a_time_is_left_out(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(text)
+    assert not has_number_between([str(file)], 601, 60_000)
+
+
+@pytest.mark.parametrize("text", ["len(rows) // 1000", "int(size) * 1000", "rows[:1000]", "at = time.time() + 1000"])
+def test_a_thousand_that_may_count_rows_is_found(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(text)
+    assert has_number_between([str(file)], 601, 60_000)

@@ -84,7 +84,7 @@ def test_two_processes_with_the_secret_meet_and_know_each_other(door: Door) -> N
     ours, admitted = door.guest()
     assert (7, 2) == admitted.introduced
     assert (ours.seals is None) == (admitted.seals is None) == isinstance(door.address, str)
-    one, other = ControlConnection(ours.socket, seals=ours.seals), ControlConnection.admitted(admitted)
+    one, other = ControlConnection(ours.socket, seals=ours.seals), ControlConnection.admitted(admitted, silence=60)
     for message in (("one", b"x" * 1000), ("two", None)):
         one.send(*message)
         other.send("back", *message)

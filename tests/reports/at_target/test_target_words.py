@@ -64,7 +64,7 @@ def test_rows_that_were_cut_are_counted_all_the_same() -> None:
 
 
 def test_rows_seen_again_that_are_not_among_those_that_appeared_are_said() -> None:
-    """So certificates are whose lists were both cut."""
+    """Both lists of such a certificate were cut."""
     assert "1 row appears: 0:1; 1 row appears once more: 0:9" == target_words.sentence(
         change(appeared=[[0, 1]], again=[[0, 9]])
     )

@@ -91,7 +91,7 @@ def test_every_request_of_ours_is_answered_as_on_the_plain_listener(
 def test_a_user_name_that_scram_has_to_escape_is_let_in(broker: LocalKafka, tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient
 
-    add_user(broker, "a=b,c")
+    add_user(broker, user="a=b,c")
     address = secured_address(broker, tmp_path / "client.properties", settings_text(broker, user="a=b,c"))
     connection = BrokerConnection(brokers_of(address)[0], settings_of(address), seconds=30)
     assert 1 == len(connection.metadata().brokers)
