@@ -85,16 +85,16 @@ def test_a_host_dies_and_no_row_is_lost_or_repeated(hosts: StandaloneSpark, clus
     run = counting_run(hosts.hosts.shared[0], "out")
     execution = cluster.begin(run, tasks=TASKS)
     story: list[Happening] = []
-    killed: list[int] = []
+    host, killed = 0, list[int]()
     for happening in execution.happenings(seconds=SECONDS):
         story.append(happening)
         if happening["what"] == "complete" and not killed:
-            on_hosts = {host: hosts.hosts.processes(host) for host in (1, 2)}
             started = {each["pid"] for each in story if each["what"] == "started"}
-            assert all(started & set(on_host) for on_host in on_hosts.values())  # subtasks on both hosts
-            killed = hosts.kill_host(2)
+            # a busy machine may have lost an executor: then all subtasks are on the other host
+            host = next(host for host in (2, 1) if started & {*hosts.hosts.processes(host)})
+            killed = hosts.kill_host(host)
     assert started & set(killed)
-    assert [] == hosts.hosts.processes(2)
+    assert [] == hosts.hosts.processes(host)
     assert 2 <= sum(each["what"] == "generation" for each in story)
     assert 1 == sum(each["what"] == "finished" for each in story)
     assert [] == [each for each in story if each["what"] == "refused" and not _died_before_its_proof(each)]
