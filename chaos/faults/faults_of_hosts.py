@@ -16,7 +16,7 @@ KILL_HOST, CUT, CUT_IN, CUT_OUT, CUT_ALL = "kill-host", "cut", "cut-in", "cut-ou
 SLOW_LINK, HEAL = "slow-link", "heal"
 CUTS: Final = (CUT, CUT_IN, CUT_OUT, CUT_ALL)
 CARRIED_OUT, REFUSED = b"done", b"refused"  # answers to an attempt that requests one of them
-NOT_STRUCK: Final = "not struck"  # the event of an attempt whose request was not carried out
+NOT_STRUCK: Final = "not struck"  # the event that the request of an attempt was not carried out
 SENTENCES: Final = {
     KILL_HOST: "host crash: the host of this attempt falls silent, and every process on it is killed",
     CUT: "network partition: the host of this attempt is cut off from the coordinator, but not from the target; the "

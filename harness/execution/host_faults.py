@@ -156,9 +156,12 @@ class HostFaults:
                 with asking, self.lock:
                     self._answer(asking)
             with self.lock:
-                for one in [one for one in self.struck if one.heals.over]:
-                    with self._keeping_errors():
-                        self._heal(one)
+                self._heal_in_time()
+
+    def _heal_in_time(self) -> None:
+        for one in [one for one in self.struck if one.heals.over]:
+            with self._keeping_errors():
+                self._heal(one)
 
     def _answer(self, asking: socket.socket) -> None:
         """Once something has failed, every request is refused: the thread of the run ends it."""
