@@ -182,7 +182,9 @@ def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldSto
         with spark_runner(results.contract, scratch, master=task.master) as runner:
             results.notes += [runner.cluster.lacks] if runner.cluster.lacks else []
             endurance = endurance_for(task.budget_seconds)
-            SparkCampaign(runner, results, endurance=endurance, should_stop=should_stop).carry_out(SPARK_PLAN)
+            campaign = SparkCampaign(runner, results, endurance=endurance, should_stop=should_stop)
+            campaign.carry_out(SPARK_PLAN)
+            campaign.doubt_kinds_that_never_struck()
     except TooFewSlots as error:
         raise ContractError(str(error)) from error
     return None

@@ -15,6 +15,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
+from sinkproof.generators import host_schedules
 from sinkproof.workload.jobs import JOBS
 
 BEFORE: Final = ("write.after", "snapshot.after", "acknowledge.after", "notify_complete.before", "write.before")
@@ -69,6 +70,15 @@ class SparkCampaign(CampaignInProcesses):
         if why:
             self.stage.cut = self.stage.cut or f"these hosts cannot have all of its faults, such as {fault.kind}: {why}"
         return not why and super().can_inject(fault)
+
+    def doubt_kinds_that_never_struck(self) -> None:
+        """A fault of hosts may come to nothing: its stage ran then, and examined nothing."""
+        struck = {kind for (_, kind), (_, fired, _, _) in self.results.coverage.cells.items() if fired}
+        left = sorted({kind for kind, _ in host_schedules.FIRST} - struck)
+        if self.has_breakable_hosts and self.results.steering.required_stages_done and left:
+            self.results.unknowns.append(
+                f"none of the schedules with {', '.join(left)} struck a host. Run it again on a less busy machine"
+            )
 
     def prepare(self) -> bool:
         """Lines of a user's sink are points here, too; those of our own adapters are covered by other shells."""

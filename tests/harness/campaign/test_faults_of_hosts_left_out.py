@@ -15,6 +15,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.spark_cluster.namespace_hosts import CUT_OUT, SLOW
 from sinkproof.execution.host_faults import ClusterHosts
 from sinkproof.execution.spark_runner import SparkRunner
+from sinkproof.generators import host_schedules
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -52,6 +53,20 @@ def test_kinds_that_cannot_be_carried_out_are_not_run_and_are_named(tmp_path: Pa
     campaign = campaign_without(tmp_path, {CUT_OUT: WHY})
     assert "sink[0].snapshot.before#1=cut-out" not in campaign.would_run
     assert "sink[0].snapshot.before#1=cut-all" in campaign.would_run
+
+
+def test_a_kind_that_never_struck_leaves_a_doubt_although_its_stage_ran(tmp_path: Path) -> None:
+    campaign = campaign_without(tmp_path, {})
+    campaign.results.steering.required_stages_done = True
+    for kind, point in host_schedules.FIRST:
+        campaign.results.coverage.count(point, kind, fired=kind != "cut-in")
+    campaign.doubt_kinds_that_never_struck()
+    (why,) = campaign.results.unknowns
+    assert why.startswith("none of the schedules with cut-in struck a host")
+    campaign.results.coverage.count("notify_complete.before", "cut-in")
+    campaign.results.unknowns.clear()
+    campaign.doubt_kinds_that_never_struck()
+    assert [] == campaign.results.unknowns
 
 
 def test_every_kind_runs_where_each_can_be_carried_out(tmp_path: Path) -> None:
