@@ -131,6 +131,7 @@ class SimulatedFunctionCampaign(Campaign):
             yield from (Schedule(faults, job=job) for faults in ((), *((each,) for each in deaths)))
 
     def outages(self) -> Iterator[Schedule]:
+        self.results.notes.append("the clock of Spark's JVM (current_date, current_timestamp) shows the true time")
         for number, fault in enumerate(self.usual.experiments()):
             if number >= EXPERIMENTS_LEAST and self.deadline.over:
                 self.stage.cut = "the budget ended before every place of the second batch was tried"

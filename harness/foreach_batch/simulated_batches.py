@@ -104,6 +104,7 @@ class SimulatedQuery:
         self._error: Fault | None = None
         self._write_batch: Callable[[Any, int], Any] = contract.given.write_batch  # of the current driver
         self._is_called = False
+        self._seconds = 0.0  # by which the wall clock is ahead, after an outage
         self._restarts: list[Callable[[], None]] = []  # the function may raise, as an error was injected
         self._visit: Visit = ignore_point
         self._ending = Observation()
@@ -123,13 +124,13 @@ class SimulatedQuery:
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
         self.failed, self.failed_line, self._error, self._restarts = (), None, error, []
         self._visit, self._ending = visit, Observation()
-        seconds = self.input.outage_seconds if state.faults else 0.0
+        self._seconds = self.input.outage_seconds if state.faults else 0.0
         with outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files):
             self._start_driver()
             while self.query != MicroBatches(len(self.input.batches)) and not self._ending.failure:
                 if self.query.phase is BatchPhase.COMMITTED:
                     self.query = self.query.after(BatchEvent.PLAN)
-                with self._wall_clock(seconds):
+                with self._wall_clock():
                     self._run_batch(notes_early=not (state.faults or error))
         self._ending.committed = read(self.contract, self.scratch, self._ending, ledger=self.input.ledger)
         return self._ending
@@ -151,8 +152,8 @@ class SimulatedQuery:
             self.contract.call_if_there("setup", self.scratch)
 
     @contextmanager
-    def _wall_clock(self, seconds: float) -> Iterator[None]:
-        clock = self.input.wall_clock
+    def _wall_clock(self) -> Iterator[None]:
+        clock, seconds = self.input.wall_clock, self._seconds
         if clock is None:
             yield
             return
@@ -166,7 +167,8 @@ class SimulatedQuery:
         clock.date_files(self.scratch.path, seconds)
 
     def _start_driver(self) -> None:
-        self._write_batch = function_anew(self.contract)
+        with self._wall_clock():  # a day may be read when a module is imported
+            self._write_batch = function_anew(self.contract)
 
     def _keep_driver(self) -> None:
         """The query is started again in the same one."""
@@ -176,8 +178,9 @@ class SimulatedQuery:
         frame = frame_of_batch(self.session, self.input, batch)
         self.batch = batch
         self.reach(BEFORE_BATCH)
-        if self._fails_at(BEFORE_BATCH):
-            frame = failing(frame, self.input.identities(batch)[-1])
+        rows = self.input.identities(batch)
+        if rows and self._fails_at(BEFORE_BATCH):  # jobs of Spark fail as they read the last row
+            frame = failing(frame, rows[-1])
         try:
             with self.contract.state(), self._calling(), self.tracer(self.reach):
                 self._write_batch(frame, batch)

@@ -13,7 +13,7 @@ from sinkproof.foreach_batch.certify_function import refuse_other_faults
 from sinkproof.foreach_batch.certifying_query import QUERIES, named_query
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew
@@ -65,6 +65,7 @@ def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[[
     [
         ("take_a_thousand", {"job=large-batches": "O1"}),
         ("name_by_day", {"job=outage": "O2"}),
+        ("name_by_day_of_import", {"job=outage": "O2"}),
         ("write_commas", {"job=edge-case-values": "O12"}),
     ],
 )
@@ -76,6 +77,12 @@ def test_what_is_wrong_with_other_batches_or_on_another_day_is_found_there(
 
 def test_an_empty_batch_is_one_that_a_function_may_not_expect(found: Callable[[str], Findings]) -> None:
     assert {"O1", "O6"} & {oracle for schedule, oracle in found("need_a_row").items() if "empty-batches" in schedule}
+
+
+def test_the_read_of_an_empty_batch_does_not_fail(query: Callable[[str], SimulatedQuery]) -> None:
+    schedule = parse("job=empty-batches micro_batch.batch.before#2=error")
+    ending, state, _ = follow(query("replace"), schedule)
+    assert (0, ()) == (len(ending.failure), state.faults)
 
 
 def test_a_function_made_anew_comes_from_the_same_file(query: Callable[[str], SimulatedQuery]) -> None:

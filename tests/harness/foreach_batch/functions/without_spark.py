@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 OUT = Path("out")
+TODAY = time.strftime("%Y%m%d")
 
 
 def append(df, batch_id):
@@ -99,6 +100,12 @@ def name_by_day(df, batch_id):
     part = Path(f"part-{batch_id}")
     part.write_text("".join(line(row) for row in df.collect()))
     part.rename(f"out-{time.strftime('%Y%m%d')}-{batch_id}")
+
+
+def name_by_day_of_import(df, batch_id):
+    part = Path(f"part-{batch_id}")
+    part.write_text("".join(line(row) for row in df.collect()))
+    part.rename(f"out-{TODAY}-{batch_id}")
 
 
 def need_a_row(df, batch_id):
