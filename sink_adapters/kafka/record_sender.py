@@ -15,6 +15,7 @@ PARTITIONER: Final = "murmur2_random"  # the partitioner of Java clients: reader
 SEGMENT: Final = "segment"  # the header with the name of a masked segment
 MARKERS: Final = "-markers"  # the topic of the records that say which transactions were committed
 
+ABORT_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 8.0  # engines consider a call of 10 s hung
 FENCING: Final = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
 FATAL: Final = "_FATAL"
@@ -86,17 +87,17 @@ class RecordSender:
         if error is not None:
             self.problems.append(error)
 
-    def _cause_of(self, error: Any) -> Any:
-        """The client says "fatal" to a request that comes after a fatal error; the next callback says which it was."""
-        if error.args[0].name() != FATAL:
-            return error
+    def _fatal_cause(self) -> Any:
+        """What ended this client for good, or None. Its transactional requests alone say which error it was, without a
+        request to the broker; `produce` says "fatal", and a callback that is due then makes the binding fail.
+        """
+        from confluent_kafka import KafkaException
+
         try:
-            self.producer.poll(0)
-        except type(error) as cause:
-            return cause
-        except SystemError as raised:  # as below
-            return raised.__cause__ if isinstance(raised.__cause__, type(error)) else error
-        return error
+            self.producer.abort_transaction(ABORT_SECONDS)
+        except KafkaException as error:
+            return error if error.args[0].fatal() else None
+        return None
 
     @contextmanager
     def raising_fenced(self) -> Iterator[None]:
@@ -108,16 +109,15 @@ class RecordSender:
         try:
             yield
         except KafkaException as error:
-            cause = self._cause_of(error)
+            cause = (self._fatal_cause() if error.args[0].name() == FATAL else None) or error
             if cause.args[0].name() in FENCING:
                 raise Fenced(str(cause)) from error
             raise
-        except SystemError as error:  # raised by the binding when a callback is due and the client has a fatal error
-            if not isinstance(error.__cause__, KafkaException):
-                raise
-            if error.__cause__.args[0].name() in FENCING:
-                raise Fenced(str(error.__cause__)) from error
-            raise SendFailed(str(error.__cause__)) from error
+        except SystemError as error:  # raised by the binding, with a cause or without one
+            cause = self._fatal_cause() or error
+            if isinstance(cause, KafkaException) and cause.args[0].name() in FENCING:
+                raise Fenced(str(cause)) from error
+            raise SendFailed(str(cause)) from error
         except SendFailed as error:
             if any(problem.name() in FENCING for problem in self.problems):
                 raise Fenced(str(error)) from error

@@ -195,6 +195,7 @@ def test_the_ending_of_a_timeline_names_lost_and_extra_rows(
 def change(at: float, place: int, *, generation: int = 1, **others: Any) -> dict[str, Any]:
     """Of the target, by sink[0]."""
     plain = {"call": "", "did": [], "appeared": [], "again": [], "vanished": [], "struck": False, "goes_on": False}
+    plain |= dict.fromkeys(("appeared_total", "again_total", "vanished_total"), 0)
     return {"at": at, "place": place, "actor": "sink[0]", "generation": generation, **plain, **others}
 
 

@@ -76,7 +76,7 @@ Call = Callable[..., tuple[int, str, str]]
         ("init {bad}:__doc__", "it is no class of a Python file"),
         ("init {bad}:WithoutClaims", "WithoutClaims is neither a sink nor a target"),
         ("report missing", "there is no readable certificate at missing"),
-        ("report file", "file is no certificate, or a damaged one"),
+        ("report file", "the certificate file is damaged: JSON is malformed"),
     ],
 )
 def test_unusable_arguments_are_refused(call: Call, tmp_path: Path, arguments: str, expected: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
+from sinkproof.sink_adapters.kafka.record_sender import SendFailed
 from sinkproof.sink_adapters.kafka.topic_reader import lingering
 from sinkproof.sink_adapters.kafka.transactional_write_ahead import KafkaMarkedLog
 from sinkproof.sink_adapters.protocol import CommitOutcome, Fenced, Row
@@ -85,6 +86,21 @@ def test_an_attempt_that_was_taken_over_sends_nothing_more(
     with pytest.raises(Fenced):
         old.publish(CheckpointPart.of(FIRST, 3), rows(2))
     assert [0, 1] == committed(broker.endpoint, topic)
+
+
+def test_a_failure_of_the_binding_without_a_cause_is_that_of_its_client(
+    logs: Callable[[], KafkaMarkedLog], broker: LocalKafka, topic: str
+) -> None:
+    """A fatal error during a flush leaves a SystemError, sometimes without its cause."""
+    old, new = logs(), logs()
+    old.publish(PART, rows(0))
+    new.publish(CheckpointPart.of(FIRST, 2), rows(1))
+    with pytest.raises(Fenced):
+        old.publish(CheckpointPart.of(FIRST, 3), rows(2))
+    for log, expected in ((old, Fenced), (new, SendFailed)):
+        (sender,) = log._senders.values()
+        with pytest.raises(expected), sender.raising_fenced():
+            raise SystemError("flush returned NULL without setting an exception")
 
 
 def test_collect_takes_over_its_own_subtasks_only(logs: Callable[[], KafkaMarkedLog], broker: LocalKafka) -> None:
