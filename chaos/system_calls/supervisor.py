@@ -238,7 +238,9 @@ class SystemCallWatch:
         self._armed, self._waits = None, True
         match act:
             case Act.KILL:
+                self._note_strike(act)  # first: what notices the death asks at once whether this was the cause
                 self.kill()
+                return
             case Act.HOLD:
                 self._suspended = call
             case Act.FAIL:
@@ -252,6 +254,9 @@ class SystemCallWatch:
                     self._waits = False
                     self._answer(call)
                     return
+        self._note_strike(act)
+
+    def _note_strike(self, act: Act) -> None:
         self._strike = act
         os.eventfd_write(self.struck, 1)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from signal import SIGKILL
 from typing import Any
 
@@ -57,6 +59,27 @@ def test_a_watched_node_is_killed_before_a_call_of_its_folder_and_what_it_sends_
     status = handle.status_of("node-1")
     assert status is not None
     assert ((-SIGKILL, True) if armed else (0, False)) == (status.exit_status, status.end_requested)
+    handle.end()
+
+
+@needs_watch
+def test_the_strike_is_known_before_the_node_is_dead(handle: ServiceHandle, tmp_path: Path) -> None:
+    """Else what notices the death first takes it for one of the node's own."""
+    known: list[bool] = []
+    made: Queue[SystemCallWatch] = Queue()
+
+    def kill() -> None:
+        readable, _, _ = select.select([made.get(timeout=SOON).struck], [], [], 0)
+        known.append(bool(readable))
+        handle.signal("node-1", SIGKILL)
+
+    listener = handle.spawn_watched("node-1", [sys.executable, "-c", WRITES_AND_SENDS, str(tmp_path)])
+    armed = "syscall(write log)", 2, Act.KILL
+    watch = SystemCallWatch(listener, DataFolderNames(str(tmp_path)), kill=kill, armed=armed)
+    made.put(watch)
+    assert handle.await_end("node-1", Deadline(SOON))
+    watch.close()
+    assert [True] == known
     handle.end()
 
 
