@@ -10,6 +10,8 @@ import pytest
 
 from sinkproof.reports import report_facts as facts
 from sinkproof.reports import story
+from sinkproof.reports.at_target.target_record import TargetChange
+from sinkproof.reports.json_files import plain
 from sinkproof.reports.picture import LABELS_APART, LANE_HEIGHT, Picture, picture
 
 from ..support.sample_certificate import sample
@@ -194,13 +196,11 @@ def test_the_ending_of_a_timeline_names_lost_and_extra_rows(
 
 def change(at: float, place: int, *, generation: int = 1, **others: Any) -> dict[str, Any]:
     """Of the target, by sink[0]."""
-    plain = {"call": "", "did": [], "appeared": [], "again": [], "vanished": [], "struck": False, "goes_on": False}
-    plain |= dict.fromkeys(("appeared_total", "again_total", "vanished_total"), 0)
-    return {"at": at, "place": place, "actor": "sink[0]", "generation": generation, **plain, **others}
+    return {**plain(TargetChange(at=at, place=place, actor="sink[0]", generation=generation)), **others}
 
 
 def with_changes(found: dict[str, Any], *changes: dict[str, Any]) -> dict[str, Any]:
-    return {**found, "target": {"changes": changes, "rows": []}}
+    return {**found, "target": {"changes": changes, "rows": [], "left_out": []}}
 
 
 def test_changes_of_the_target_stand_between_the_events_of_the_timeline() -> None:
