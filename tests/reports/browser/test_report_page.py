@@ -224,6 +224,8 @@ def test_on_a_narrow_screen_the_picture_begins_with_the_fault(open_page: Open) -
     opened = open_page(width=390)
     fault, frame = opened.box(".story .bolt"), opened.box("figure .scroll")
     assert frame["x"] < fault["x"] < frame["x"] + frame["width"]
+    until(opened.page, "document.querySelector('figure .scroll').scrollLeft > 0")
+    assert frame["x"] == pytest.approx(opened.box(".story .name")["x"], abs=2), "the names of the lanes stay in sight"
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
