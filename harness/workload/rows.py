@@ -59,17 +59,20 @@ EDGE_CASE_VALUES: Final = (
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400", "nul\0inside"),  # beyond doubles, 64 bits, C
 )
-EDGE_CASE_PAIRS: Final = 15  # of each split
 LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
-SIMILAR_KEYS: Final = (
-    *(("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b ")),
+SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes names of keys makes them alike there
+    ("a b", "a_b", "a/b", "a-b"),
+    ("ab", "AB", "a.b", "a.b "),
     ("\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}"),
     ("x" * LONG_KEY + "a", "x" * LONG_KEY + "b"),
+    ('{"a": "b, c"}', "a:b|c;d\te\\", "a,b\nc", "%61%2Fb"),
 )
+EDGE_CASE_BATCH_ROWS: Final = 4  # of four keys, two of each in a checkpoint
+EDGE_CASE_PAIRS: Final = sum(map(len, SIMILAR_KEYS))  # of each split
 
 
-def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:
-    """Two keys of this split that go to one sink."""
+def _similar_keys(texts: tuple[str, ...], split: int) -> list[str]:
+    """Keys of this split that differ as these texts do, and go to one sink."""
     numbered = ([f"{number}{text}" for text in texts] for number in range(split, 80, SPLITS))
     return next(keys for keys in numbered if len({owner_of_group(key_group(key), SINKS) for key in keys}) == 1)
 
@@ -77,6 +80,7 @@ def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:
 EDGE_CASE_KEYS: Final = [
     [key for texts in SIMILAR_KEYS for key in _similar_keys(texts, split)] for split in range(SPLITS)
 ]
+EDGE_CASE_KEYS[0][-1] = ""
 
 
 def make_edge_case_row(split: int, offset: int) -> Row:
@@ -121,7 +125,7 @@ STANDARD_INPUT: Final = _input(make_row)
 SPARSE_INPUT: Final = _input(make_sparse_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
-EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS)
+EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
