@@ -64,7 +64,7 @@ def row_sent(row: Identity, job: str) -> str:
 
 def _is_sent(row: Identity, source: Input) -> bool:
     split, offset = row
-    return 0 <= split < source.splits and 0 <= offset < source.length(split)
+    return 0 <= split < source.splits and source.first(split) <= offset < source.length(split)
 
 
 def row_of(point: str) -> str:

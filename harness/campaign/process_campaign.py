@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -71,6 +72,8 @@ class CampaignInProcesses(Campaign):
 class ProcessCampaign(CampaignInProcesses):
     """One subject in the process shell."""
 
+    _writes_to_fail: Sequence[Schedule] = ()
+
     def prepare(self) -> bool:
         for schedule in self.first:  # repeatedly: in real time a zombie resumes at a different moment each time
             self.run(schedule)
@@ -104,6 +107,19 @@ class ProcessCampaign(CampaignInProcesses):
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
         else:
             self.take(recorded)
+            self._writes_to_fail = native_calls.errors_at_writes(recorded)
+
+    def fail_writes(self) -> None:
+        """A full disk, where lines write to files that are open. Where no attempt fails by it, what was not written may
+        be kept in memory, so that deaths come next, after a checkpoint that was taken later.
+        """
+        for schedule in self._writes_to_fail:
+            for job in JOBS:
+                failed = self.run(replace(schedule, job=job))
+                self.stop_if_asked()
+                if not failed.fired or failed.restarts or failed.anomalies:
+                    break
+                self.run_schedules(lines_never_run.faults_next(failed, deaths_only=True))
 
     def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
         """The run without faults, with its outward calls."""

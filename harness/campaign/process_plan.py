@@ -77,6 +77,12 @@ NATIVE_CODE: Final[Plan] = (
         needs=(Need.NATIVE_CALLS,),
         required=True,
     ),
+    Stage(
+        name="errors at writes to open files",
+        explore=ProcessCampaign.fail_writes,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
 )
 NATIVE_CODE_OTHERWISE: Final[Plan] = (
     Stage(

@@ -13,12 +13,13 @@ from itertools import groupby, product
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
-from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.points import call_of, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, spread
 
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
+OF_OPEN_FILES: Final = frozenset({"write", "pwrite64", "writev", "pwritev", "ftruncate", "fsync", "fdatasync"})
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
 
@@ -90,6 +91,18 @@ def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Faul
     """
     chosen = edges_of if edges else tuple
     return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
+
+
+def errors_at_writes(result: RunResult) -> list[Schedule]:
+    """At calls that write to, cut or force an open file, and that lines explain: no line fails there by itself. The
+    last and the first of each name.
+    """
+    explained = [burst for burst in bursts(result) if not burst.is_apart]
+    writes = [burst for burst in explained if call_of(burst.calls[0][0]) in OF_OPEN_FILES]
+    faults = [fault for burst in writes for fault in burst.faults(burst.calls[:1], "error")]
+    last = {fault.point: fault for fault in faults}
+    first = {fault.point: fault for fault in reversed(faults)}
+    return [Schedule((fault,)) for fault in dict.fromkeys((*last.values(), *first.values()))]
 
 
 def power_losses(result: RunResult) -> list[Schedule]:

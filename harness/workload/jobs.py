@@ -255,7 +255,7 @@ EVERY_JOB: Final = {
         plan=source_to_sink(TWELVE_SINKS_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
     TWELVE_OF_BOTH_JOB: _spec(
-        "twelve sink subtasks and twelve checkpoints",
+        "twelve sink subtasks, twelve checkpoints, and twelve splits with offsets that begin late",
         source=TWELVE_OF_BOTH_INPUT,
         plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),

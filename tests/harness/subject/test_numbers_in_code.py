@@ -46,7 +46,9 @@ def test_fractions_names_and_docstrings_are_no_numbers(tmp_path: Path, text: str
     assert not has_number_between([str(file)], 601, 60_000)
 
 
-@pytest.mark.parametrize(("name", "text"), [("sink.toml", "rows = 5_000"), (".env", "ROWS=5000"), ("q.sql", "LIMIT 5000;")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("sink.toml", "rows = 5_000"), (".env", "ROWS=5000"), ("query.sql", "LIMIT 5000;")]
+)
 def test_a_number_in_a_file_of_settings_beside_it_is_found(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / "sink.py").write_text("rows = []")
     (tmp_path / "data.csv").write_text("5000")
