@@ -58,13 +58,14 @@ def row_sent(row: Identity, job: str) -> str:
     source = input_of(job)
     if not _is_sent(row, source):
         return ""
-    sent = source.batch(*row).rows[0]
+    within = (row[1] - source.first(row[0])) % source.batch_rows
+    sent = source.batch(row[0], row[1] - within).rows[within]  # of a batch that readers read: they are kept
     return f"{sent.key}={sent.value[:VALUE_SHOWN]}"
 
 
 def _is_sent(row: Identity, source: Input) -> bool:
     split, offset = row
-    return 0 <= split < source.splits and 0 <= offset < source.length(split)
+    return 0 <= split < source.splits and source.first(split) <= offset < source.length(split)
 
 
 def row_of(point: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +53,7 @@ class CampaignInProcesses(Campaign):
         self.first = first
         self.results.own_code = runner.own_code
         self.unexecuted = [] if self.contract.is_ours else self._reachable()
-        self.errors_of_native_code: Sequence[Schedule] = ()
+        self.errors_of_unknown_calls: Sequence[Schedule] = ()
 
     def _reachable(self) -> Sequence[Statement]:
         """Statements of a user's sink that have not run yet. While there are some, lines are traced in every run."""
@@ -105,7 +106,20 @@ class ProcessCampaign(CampaignInProcesses):
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
         else:
             self.take(recorded)
-            self.errors_of_native_code = native_calls.errors_at_unknown_calls(recorded)
+            self.errors_of_unknown_calls = native_calls.errors_at_unknown_calls(recorded)
+
+    def fail_unknown_calls(self) -> None:
+        """A full disk, where lines write to files that are open; a lost connection, where a client in C sends. Where no
+        attempt fails by it, what was not written may be kept in memory, so that deaths come next, after a checkpoint
+        that was taken later.
+        """
+        for schedule in self.errors_of_unknown_calls:
+            for job in JOBS:
+                failed = self.run(replace(schedule, job=job))
+                self.stop_if_asked()
+                if not failed.fired or failed.restarts or failed.anomalies:
+                    break
+                self.run_schedules(lines_never_run.faults_next(failed, deaths_only=True))
 
     def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
         """The run without faults, with its outward calls."""
@@ -114,10 +128,6 @@ class ProcessCampaign(CampaignInProcesses):
 
     def kill_before_outward_calls(self) -> None:
         self._strike_all(self.results.coverage.outward.calls)
-
-    def fail_calls_of_native_code(self) -> None:
-        """A client in C raises errors of its own, where its requests do not get out."""
-        self.run_schedules(self.errors_of_native_code)
 
     def kill_in_native_code(self) -> None:
         """At the first and the last of several calls with one name, one after the other."""

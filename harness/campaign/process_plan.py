@@ -78,8 +78,8 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="error at outward calls that no known call to the target has made",
-        explore=ProcessCampaign.fail_calls_of_native_code,
+        name="errors at outward calls that no known call to the target has made",
+        explore=ProcessCampaign.fail_unknown_calls,
         needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),

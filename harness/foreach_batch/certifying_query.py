@@ -91,7 +91,7 @@ QUERIES: Final[Mapping[str, Query]] = {
     EMPTY_BATCHES_JOB: Query(sentence="the second and the last batch are empty", batches=(4, 0, 8, 0)),
     EDGE_CASE_VALUES_JOB: _in_equal_batches(
         GeneratedInput(make_row_of_one_line, splits=SPLITS, rows_per_split=EDGE_CASE_INPUT.rows_per_split),
-        "values are empty, long, like numbers, hold quotes, commas, line ends; keys differ in case or in one character",
+        "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
     ),
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
     OUTAGE_JOB: Query(

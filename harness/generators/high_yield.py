@@ -16,6 +16,7 @@ from sinkproof.generators.rare import (
     MESSAGES,
     TWO_DIGITS,
     VOTE,
+    before_recoveries,
     expiry_then_maintenance_after,
     expiry_then_maintenance_before_commits,
     no_notifications_then_death,
@@ -99,6 +100,8 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
     if {"expire", "maintain"} <= {*of_target(contract)}:
         after = expiry_then_maintenance_after(decided[:2])
         jobs.append([*after, *expiry_then_maintenance_before_commits(baseline)])
+    dead = [fault for fault in spread(baseline, "kill-job", times=2) if fault.point in ENGINE_STEPS]
+    jobs += [list(before_recoveries(dead, kind)) for kind in of_target(contract) if kind not in POWER_LOSSES]
     for kind in (*of_target(contract), *MESSAGES, "cancel", "drain", "rewind", "forget"):
         points = ENGINE_STEPS if kind in OF_TARGET else ("checkpoint.notify", VOTE)
         faults = [fault for fault in spread(baseline, kind) if fault.point in points]

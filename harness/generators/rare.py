@@ -100,8 +100,7 @@ def expiry_and_maintenance(campaign: CampaignView) -> Iterator[Schedule]:
     kinds = offered(campaign.contract, "expire", "maintain")
     for kind in kinds:
         yield from (Schedule((fault,)) for fault in _sites(campaign, baseline, kind))
-        for death in _sites(campaign, baseline, "kill-job", times=2):  # right before the next generation begins
-            yield Schedule((death, Fault(COORDINATOR, "generation.before", 2, kind)))
+        yield from before_recoveries(_sites(campaign, baseline, "kill-job", times=2), kind)
     if len(kinds) > 1:
         for fault in _sites(campaign, baseline, "expire"):
             then = Fault(fault.actor, fault.point, fault.occurrence + 1, "maintain")
@@ -162,6 +161,11 @@ def faults_before_whole_job_crashes(campaign: CampaignView, job: str) -> list[tu
 def message_faults_before_whole_job_crashes(campaign: CampaignView) -> list[tuple[Fault, ...]]:
     one = [(fault,) for kind in ALL_MESSAGES for fault in _sites(campaign, campaign.baseline, kind)]
     return [*one, *several_messages(campaign.baseline)]
+
+
+def before_recoveries(deaths: Iterable[Fault], kind: str) -> Iterator[Schedule]:
+    """Each death of the whole job, and the fault right before the next generation begins."""
+    yield from (Schedule((death, Fault(COORDINATOR, "generation.before", 2, kind))) for death in deaths)
 
 
 def expiry_then_maintenance_before_commits(baseline: RunResult) -> Iterator[Schedule]:

@@ -1,8 +1,12 @@
-"""Which whole numbers stand in a sink's own code: its chunks, windows and limits may begin to matter there."""
+"""Which whole numbers stand in a sink's own code: its chunks, windows and limits may begin to matter there.
+
+They stand in its statements of SQL and defaults of settings, too, and in files of settings beside it.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,19 +18,38 @@ CLOCKS: Final = frozenset(
 )
 DATES: Final = frozenset({"date", "datetime"})
 SECOND: Final = 1000  # in milliseconds
+SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
+WITHOUT_DOCSTRINGS: Final = 2
+SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
+# Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080 or a name such as v2000.
+IN_TEXT: Final = re.compile(r"(?<![\w.:/-])\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
 
 
 def has_number_between(files: Collection[str], least: int, most: int) -> bool:
-    return any(least <= number <= most for path in files for number in numbers_in(path))
+    """In these files of Python, or in files of settings that lie beside them."""
+    folders = {Path(path).parent for path in files}
+    found = (*map(numbers_in, files), *map(numbers_in_settings, folders))
+    return any(least <= number <= most for numbers in found for number in numbers)
 
 
 @cache
 def numbers_in(path: str) -> frozenset[int]:
-    """Expressions of numbers alone, such as `5 * 1000` or `1 << 12`, are computed. What can count no rows is left out:
-    milliseconds of a clock, the year of a date.
+    """Expressions of numbers alone, such as `5 * 1000` or `1 << 12`, are computed; those in texts are found if they
+    stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a docstring.
     """
     tree = _WithoutTimes().visit(ast.parse(Path(path).read_bytes(), path))
-    return frozenset(_numbers(compile(tree, path, "exec", dont_inherit=True)))
+    return frozenset(_numbers(compile(tree, path, "exec", dont_inherit=True, optimize=WITHOUT_DOCSTRINGS)))
+
+
+@cache
+def numbers_in_settings(folder: Path) -> frozenset[int]:
+    files = [each for each in folder.iterdir() if each.suffix in SETTINGS or each.name in SETTINGS]
+    small = (each for each in files if each.is_file() and each.stat().st_size <= SETTINGS_LONGEST)
+    return frozenset(number for each in small for number in _in_text(each.read_text(errors="replace")))
+
+
+def _in_text(text: str) -> Iterator[int]:
+    yield from (int(re.sub("[_,]", "", found)) for found in IN_TEXT.findall(text))
 
 
 class _WithoutTimes(ast.NodeTransformer):
@@ -63,6 +86,8 @@ def _nothing(instead_of: ast.expr) -> ast.Constant:
 def _numbers(constant: object) -> Iterator[int]:
     if isinstance(constant, int):
         yield constant
+    elif isinstance(constant, str):
+        yield from _in_text(constant)
     parts = constant.co_consts if isinstance(constant, CodeType) else constant
     for part in parts if isinstance(parts, (tuple, frozenset)) else ():
         yield from _numbers(part)

@@ -237,7 +237,7 @@ EVERY_JOB: Final = {
     # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
     EDGE_CASE_VALUES_JOB: _spec(
-        "values are empty, long, like numbers, hold quotes, commas, line ends; keys differ in case or in one character",
+        "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
@@ -255,7 +255,7 @@ EVERY_JOB: Final = {
         plan=source_to_sink(TWELVE_SINKS_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
     TWELVE_OF_BOTH_JOB: _spec(
-        "twelve sink subtasks and twelve checkpoints",
+        "twelve sink subtasks, twelve checkpoints, and twelve splits with offsets that begin late",
         source=TWELVE_OF_BOTH_INPUT,
         plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),

@@ -14,24 +14,24 @@ ROWS_KEPT_MOST: Final = 200  # of an input of which the rows below each checkpoi
 
 
 class Ledger:
-    """The rows of a bounded input by identity. Of a generator only lengths are recorded; rows are made on demand."""
+    """The rows of a bounded input by identity. Of a generator only offsets are recorded; rows are made on demand."""
 
     def __init__(self, source: Input) -> None:
-        self.lengths = {split: source.length(split) for split in range(source.splits)}
+        self._ranges = {split: (source.first(split), source.length(split)) for split in range(source.splits)}
         self._source = source
         self._below: dict[tuple[tuple[int, int], ...], frozenset[Identity]] = {}
 
     @cached_property
     def expected(self) -> list[Identity]:
         """Every row exactly once, sorted."""
-        return [(split, offset) for split, length in sorted(self.lengths.items()) for offset in range(length)]
+        return [(split, offset) for split, ends in sorted(self._ranges.items()) for offset in range(*ends)]
 
     @cached_property
     def rows(self) -> dict[Identity, Row]:
         batches = (
             self._source.batch(split, offset)
-            for split, length in self.lengths.items()
-            for offset in range(0, length, self._source.batch_rows)
+            for split, ends in self._ranges.items()
+            for offset in range(*ends, self._source.batch_rows)
         )
         return {(row.split, row.offset): row for batch in batches for row in batch}
 

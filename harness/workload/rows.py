@@ -6,11 +6,12 @@ A key belongs to one split, so that the last row of a key does not depend on how
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Final
 
 from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
-from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.protocol import Row
 
 SPLITS: Final = 2
 SINKS: Final = 2
@@ -25,18 +26,33 @@ FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in 
 FAR_LARGER_VALUE_BYTES: Final = 100
 MANY_KEYS_BATCH_ROWS: Final = 200  # each with a key of its own: 400 new ones for each sink in each checkpoint
 TWELVE_SINKS: Final = 12  # numbers with one digit and with two
+TWELVE_SPLITS: Final = 12
+# A number made of split and offset, `split * 1_000_000 + offset`, is that of another row where offsets are so large.
+BASES: Final = (1 << 24, 10**8, 10**4, 10**5, 10**6, 10**7, 10**9, 1 << 16, 1 << 20)
 
 
-def _keys_of(split: int, sink: int, *, sinks: int) -> list[str]:
-    """Keys of this split that are sent to this sink; forty candidates for each sink are enough for five."""
-    every = [f"k{number}" for number in range(split, 40 * sinks, SPLITS)]
+def _keys_of(split: int, sink: int, *, sinks: int, splits: int = SPLITS) -> list[str]:
+    """Keys of this split that are sent to this sink; twenty candidates for each sink are enough for five."""
+    every = [f"k{number}" for number in range(split, 20 * sinks * splits, splits)]
     return [key for key in every if owner_of_group(key_group(key), sinks) == sink][:KEYS_PER_SPLIT]
 
 
 KEYS: Final = [[_keys_of(split, sink, sinks=SINKS) for sink in range(SINKS)] for split in range(SPLITS)]
 KEYS_FOR_TWELVE: Final = [
-    [_keys_of(split, sink, sinks=TWELVE_SINKS) for sink in range(TWELVE_SINKS)] for split in range(SPLITS)
+    [_keys_of(split, sink, sinks=TWELVE_SINKS, splits=TWELVE_SPLITS) for sink in range(TWELVE_SINKS)]
+    for split in range(TWELVE_SPLITS)
 ]
+
+
+def _first_offsets() -> list[int]:
+    """Splits 1 and 11 begin at 0, so that 1 and 10 are written like 11 and 0. Split 0 begins by the first base after
+    split 1, each from 9 down to 2 by the next one after its successor.
+    """
+    later = list(accumulate(BASES[1:]))
+    return [BASES[0], 0, *reversed(later), 0, 0]
+
+
+FIRST_OFFSETS: Final = _first_offsets()
 
 
 def make_row(split: int, offset: int) -> Row:
@@ -59,17 +75,20 @@ EDGE_CASE_VALUES: Final = (
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400", "nul\0inside"),  # beyond doubles, 64 bits, C
 )
-EDGE_CASE_PAIRS: Final = 15  # of each split
 LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
-SIMILAR_KEYS: Final = (
-    *(("a b", "a_b"), ("ab", "AB"), ("a.b", "a.b ")),
+SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes names of keys makes them alike there
+    ("a b", "a_b", "a/b", "a-b"),
+    ("ab", "AB", "a.b", "a.b "),
     ("\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}"),
     ("x" * LONG_KEY + "a", "x" * LONG_KEY + "b"),
+    ('{"a": "b, c"}', "a:b|c;d\te\\", "a,b\nc", "%61%2Fb"),
 )
+EDGE_CASE_BATCH_ROWS: Final = 4  # of four keys, two of each in a checkpoint
+EDGE_CASE_PAIRS: Final = sum(map(len, SIMILAR_KEYS))  # of each split
 
 
-def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:
-    """Two keys of this split that go to one sink."""
+def _similar_keys(texts: tuple[str, ...], split: int) -> list[str]:
+    """Keys of this split that differ as these texts do, and go to one sink."""
     numbered = ([f"{number}{text}" for text in texts] for number in range(split, 80, SPLITS))
     return next(keys for keys in numbered if len({owner_of_group(key_group(key), SINKS) for key in keys}) == 1)
 
@@ -77,6 +96,7 @@ def _similar_keys(texts: tuple[str, str], split: int) -> list[str]:
 EDGE_CASE_KEYS: Final = [
     [key for texts in SIMILAR_KEYS for key in _similar_keys(texts, split)] for split in range(SPLITS)
 ]
+EDGE_CASE_KEYS[0][-1] = ""
 
 
 def make_edge_case_row(split: int, offset: int) -> Row:
@@ -97,8 +117,14 @@ def make_row_of_many_keys(split: int, offset: int) -> Row:
 
 
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
-    """Two batches of a split, which are a checkpoint, have a row for each of the sinks."""
-    return make_row(split, offset)._replace(key=KEYS_FOR_TWELVE[split][offset % TWELVE_SINKS][0])
+    """Two batches of a source, which are a checkpoint, have a row for each of the sinks."""
+    at = offset + split // SPLITS % BATCHES_PER_CHECKPOINT * (TWELVE_SINKS // BATCHES_PER_CHECKPOINT)
+    return Row(split, offset, KEYS_FOR_TWELVE[split][at % TWELVE_SINKS][0], f"v{split}.{offset}", at * EVENTS_APART_MS)
+
+
+def make_row_of_twelve_splits(split: int, offset: int) -> Row:
+    row = make_row_for_twelve_sinks(split, offset - FIRST_OFFSETS[split])
+    return row._replace(offset=offset, value=f"v{split}.{offset}")
 
 
 class UnevenInput(GeneratedInput):
@@ -107,8 +133,15 @@ class UnevenInput(GeneratedInput):
     def length(self, split: int) -> int:
         return self.rows_per_split if split == 0 else BATCHES_PER_CHECKPOINT * BATCH_ROWS + 1
 
-    def batch(self, split: int, offset: int) -> Batch:
-        return Batch(super().batch(split, offset).rows[: self.length(split) - offset])
+
+class LateBeginnings(GeneratedInput):
+    """Splits of which the first rows were dropped long ago."""
+
+    def first(self, split: int) -> int:
+        return FIRST_OFFSETS[split]
+
+    def length(self, split: int) -> int:
+        return self.first(split) + self.rows_per_split
 
 
 def _input(
@@ -121,7 +154,7 @@ STANDARD_INPUT: Final = _input(make_row)
 SPARSE_INPUT: Final = _input(make_sparse_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
-EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS)
+EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
@@ -131,6 +164,9 @@ MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
 )
-TWELVE_OF_BOTH_INPUT: Final = _input(
-    make_row_for_twelve_sinks, rows=TWELVE_SINKS**2, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
+TWELVE_OF_BOTH_INPUT: Final = LateBeginnings(
+    make_row_of_twelve_splits,
+    splits=TWELVE_SPLITS,
+    rows_per_split=2 * TWELVE_SINKS,
+    batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT,
 )

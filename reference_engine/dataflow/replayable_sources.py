@@ -30,9 +30,13 @@ class Input(ABC):
     splits: int
     batch_rows: int
 
+    def first(self, split: int) -> int:
+        """The offset of its first row: a source may have dropped those before."""
+        return 0
+
     @abstractmethod
     def length(self, split: int) -> int:
-        """How many rows the split holds."""
+        """The offset at which the split ends."""
 
     @abstractmethod
     def batch(self, split: int, offset: int) -> Batch:
@@ -61,7 +65,7 @@ class GeneratedInput(Input):
     def batch(self, split: int, offset: int) -> Batch:
         made = self._batches.get((split, offset))
         if made is None:
-            end = min(offset + self.batch_rows, self.rows_per_split)
+            end = min(offset + self.batch_rows, self.length(split))
             made = self._batches[split, offset] = Batch(self.make(split, at) for at in range(offset, end))
         return made
 
@@ -114,6 +118,7 @@ class InputReader(SourceReader):
     def __init__(self, source: Input, splits: Iterable[int]) -> None:
         super().__init__(splits)
         self.input, self.turn = source, 0
+        self.offsets = {split: source.first(split) for split in self.offsets}
 
     def restore(self, offsets: Iterable[tuple[int, int]]) -> None:
         super().restore(offsets)
@@ -124,7 +129,8 @@ class InputReader(SourceReader):
                     "the checkpoint: it was cut or replaced. Put the old one back, or begin anew with an empty output "
                     "folder"
                 )
-        self.batches_read = sum(-(-offset // self.input.batch_rows) for offset in self.offsets.values())
+        read = (offset - self.input.first(split) for split, offset in self.offsets.items())
+        self.batches_read = sum(-(-rows // self.input.batch_rows) for rows in read)
 
     def next(self) -> tuple[int, int] | None:
         splits = list(self.offsets)

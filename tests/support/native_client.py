@@ -81,9 +81,9 @@ class Repeat(Insert):
     """Under another name each time."""
 
     def publish(self, part: str, rows: Sequence[Any]) -> None:
-        for _ in range(TIMES):
+        for time in range(TIMES):
             try:
-                return super().publish(f"{part}-{os.urandom(4).hex()}", rows)
+                return super().publish(f"{part}-{time}", rows)
             except NativeError as error:
                 failed = error
         raise failed
@@ -116,8 +116,13 @@ class OnServerSwallowed(OnServer):
 
 
 class OnServerRepeated(OnServer):
-    claims = Claim.NO_DUPLICATES
     made = Repeat
+
+
+class Server(socketserver.ThreadingUnixStreamServer):
+    """A suspended attempt with a connection holds up none but itself."""
+
+    daemon_threads = True
 
 
 class Handler(socketserver.StreamRequestHandler):
@@ -133,6 +138,6 @@ class Handler(socketserver.StreamRequestHandler):
 
 
 if __name__ == "__main__":
-    with socketserver.UnixStreamServer(sys.argv[1], Handler) as server:
+    with Server(sys.argv[1], Handler) as server:
         print("ready", flush=True)
         server.serve_forever()

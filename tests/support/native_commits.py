@@ -261,3 +261,51 @@ class MaskedOnDisk(FilesContract):
 class WriteAheadOnDisk(FilesContract):
     def __init__(self) -> None:
         super().__init__("write-ahead", disk="real")
+
+
+class AppendsToALog(RowsInState):
+    """A line of its own log for each part; of parts with one name readers take the first."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def open(self, context: Context) -> None:
+        self.log = open(self.folder / f"log-{context.subtask}-{context.generation}", "a")  # noqa: SIM115
+        super().open(context)
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        self.log.write(f"{json.dumps([marker, rows])}\n")
+        self.log.flush()
+
+
+class LogsItsErrors(AppendsToALog):
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        try:
+            super().publish(marker, rows)
+        except OSError as error:
+            print(error)
+
+
+class RaisesErrors:
+    """Right."""
+
+    claims: Any = Claim.EXACTLY_ONCE
+    make: Any = AppendsToALog
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        parts: dict[str, Rows] = {}
+        for log in sorted(scratch.path.glob("log-*")):
+            for marker, rows in map(json.loads, log.read_text().splitlines()):
+                parts.setdefault(str(marker), rows)
+        for rows in parts.values():
+            yield from rows
+
+
+class LogsErrors(RaisesErrors):
+    """Wrong: what could not be written waits in the buffer of a file, and the state no longer has it."""
+
+    make = LogsItsErrors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from waiting_rows import Waiting, Waits
+from waiting_rows import NamesFilesByKeys, Waiting, Waits
 
 from sinkproof import Batch, Scratch
 
@@ -93,3 +93,25 @@ class ShortTexts(Altering):
     """Wrong: a column of 65,535 characters."""
 
     alter = staticmethod(lambda value: value[:65_535])
+
+
+class SlashesAreDashes(NamesFilesByKeys):
+    def clean(self, key: str) -> str:
+        return key.replace("/", "-")
+
+
+class PathsOfKeys(Waiting):
+    """Wrong: a key with a slash gets the name of a key with a dash."""
+
+    make = SlashesAreDashes
+
+
+class OnlyWithKeys(Waits):
+    def write(self, batch: Batch) -> None:
+        self.rows += [(row.split, row.offset) for row in batch if row.key]
+
+
+class EmptyKeysAreLeftOut(Waiting):
+    """Wrong: an empty key is a key."""
+
+    make = OnlyWithKeys

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from sinkproof.campaign.finding_text import TURNS_SHOWN, effects, steps
+from sinkproof.campaign.finding_text import TURNS_SHOWN, effects, row_sent, steps
 from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.run_result import RunResult
+from sinkproof.workload.jobs import input_of
 
 from ...support.zoo_campaigns import task_of
 
@@ -64,3 +65,13 @@ def test_a_crash_that_is_a_copy_is_told_from_before_the_crash() -> None:
     run = try_again(task_of("renamed_files:LinkedFilesUncopied", "simulated", schedule=schedule))
     assert "notify_complete.after" == steps(run)[-1]
     assert effects(run)[0].startswith("sink[0]: open → ")
+
+
+@pytest.mark.parametrize(("job", "step"), [("far-larger-data", 10_000), ("twelve-of-both", 6)])
+def test_a_row_is_looked_up_in_a_batch_that_readers_read(job: str, step: int) -> None:
+    source = input_of(job)
+    first, end = source.first(1), source.length(1)
+    for offset in (first, first + step - 1, first + step + 1, end - 1):
+        assert f"=v1.{offset}" in row_sent((1, offset), job)
+    assert "" == row_sent((1, end), job)
+    assert all((offset - source.first(split)) % step == 0 for split, offset in source._batches)  # type: ignore[attr-defined]

@@ -111,11 +111,12 @@ def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
     with runner_of("Forced") as runner:
         results = campaign(runner)
         watched = runner.run_watched(Schedule())
-    looked, killed, _ = results.coverage.stages
+    looked, killed, failed = results.coverage.stages
     assert (1, 0) == (looked.run, killed.run)
     assert [] == results.findings
     assert ("syscall(fsync staged-*-*)", "error") in results.coverage.calls_failed
     assert "explained by a line" in killed.skipped
+    assert failed.run == 6  # the first and the last write, fsync of the file, and of the folder
     assert results.coverage.outward.document() is None
     calls = {point for _, point in watched.trace if point.startswith("syscall(")}
     assert "syscall(rename rows-*-*)" in calls
@@ -134,6 +135,21 @@ def test_requests_of_a_client_in_c_fail_before_and_after_their_effect(name: str,
     assert {("syscall(sendto socket)", kind) for kind in KINDS_AT_CALLS} <= results.coverage.calls_failed
     failed = results.coverage.stages[-1]
     assert (True, "") == (failed.finished, failed.skipped)
+
+
+@needs_watch
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("LogsErrors", {"job=sparse sink[0].syscall(write log-*-*)#1=error checkpoint.persist.after#2=kill-job"}),
+        ("RaisesErrors", set()),
+    ],
+)
+def test_a_write_that_fails_and_is_kept_in_memory_alone_is_lost_with_a_later_death(name: str, found: set[str]) -> None:
+    with runner_of(name) as runner:
+        results = campaign(runner)
+    assert found == {finding.schedule for finding in results.findings}
 
 
 WRITE, SYNC = "syscall(write rows)", "syscall(fsync rows)"

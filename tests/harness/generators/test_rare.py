@@ -313,3 +313,12 @@ def test_maintenance_that_raises_is_a_contract_error(tmp_path: Path) -> None:
         pytest.raises(ContractError, match=r"maintain\(scratch\) raised KeyError: 'no such table'"),
     ):
         made.run(parse("sink[0].publish.before#1=maintain"))
+
+
+def test_maintenance_comes_between_a_death_and_the_recovery_where_only_processes_die(tmp_path: Path) -> None:
+    with runner(load("memory/two-phase"), tmp_path) as made:
+        campaign = campaign_of(made)
+        offers = {"maintain": lambda scratch: None, "sink": made.contract.given.sink}
+        campaign.contract = Contract("here.py:Uncopied", SimpleNamespace(claims="NO_LOSS", **offers))
+        found = {str(each) for each in whole_job_kills_in_other_jobs(campaign)}
+    assert "sink[0].notify_complete.after#1=kill-job generation.before#2=maintain" in found

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.numbers_in_code import has_number_between, numbers_in
+from sinkproof.subject.numbers_in_code import has_number_between, numbers_in, numbers_in_settings
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,9 @@ from sinkproof.subject.numbers_in_code import has_number_between, numbers_in
         "def write(batch, size=5000): pass",
         "def write(batch):\n    return [batch[at : at + 5000] for at in range(0, 9, 5000)]",
         "sizes = {5000, 7}",
+        "query = f'SELECT * FROM staged WHERE part = {part} LIMIT 5000'",
+        "TIDY = 'DELETE FROM rows WHERE id <= NEW.id - 5000; END'",
+        "size = int(os.environ.get('CHUNK', '5_000'))",
     ],
 )
 def test_a_number_is_found_wherever_it_stands(tmp_path: Path, text: str) -> None:
@@ -28,10 +31,31 @@ def test_a_number_is_found_wherever_it_stands(tmp_path: Path, text: str) -> None
     assert not has_number_between([str(file)], 5001, 60_000)
 
 
-def test_texts_and_fractions_are_no_numbers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a, b = 5000.5, b'5000'",
+        "a, b, c = 'v5000', '5000.5', 'utf-1600'",
+        "a, b = '1970-01-01 00:00', '127.0.0.1:8080/5000'",
+        "def write(batch):\n    'Up to 5000 rows.'",
+    ],
+)
+def test_fractions_names_and_docstrings_are_no_numbers(tmp_path: Path, text: str) -> None:
     file = tmp_path / "sink.py"
-    file.write_text("a, b, c = '5000', 5000.5, b'5000'")
+    file.write_text(text)
     assert not has_number_between([str(file)], 601, 60_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("sink.toml", "rows = 5_000"), (".env", "ROWS=5000"), ("query.sql", "LIMIT 5000;")]
+)
+def test_a_number_in_a_file_of_settings_beside_it_is_found(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "sink.py").write_text("rows = []")
+    (tmp_path / "data.csv").write_text("5000")
+    assert not has_number_between([str(tmp_path / "sink.py")], 601, 60_000)
+    numbers_in_settings.cache_clear()
+    (tmp_path / name).write_text(text)
+    assert has_number_between([str(tmp_path / "sink.py")], 601, 60_000)
 
 
 @pytest.mark.parametrize(

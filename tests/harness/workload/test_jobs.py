@@ -51,3 +51,15 @@ def test_a_made_job_is_cut_as_its_name_says() -> None:
     job, source = made_job("made-2-3-12-2-4")
     assert (2, 12, 2) == (source.splits, source.rows_per_split, source.batch_rows)
     assert 4 == job.configuration.checkpoint_every_batches
+
+
+@pytest.mark.parametrize("base", [10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 1 << 16, 1 << 20, 1 << 24])
+def test_a_number_made_of_split_and_offset_is_that_of_another_row_where_offsets_begin_late(base: int) -> None:
+    identities = Ledger(input_of("twelve-of-both")).expected
+    assert len(identities) == len({*identities}) > len({split * base + offset for split, offset in identities})
+
+
+def test_numbers_of_splits_and_offsets_without_a_sign_between_are_those_of_other_rows() -> None:
+    identities = Ledger(input_of("twelve-of-both")).expected
+    assert len(identities) > len({f"{split}{offset}" for split, offset in identities})
+    assert all(offset < 2**31 for _, offset in identities)
