@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,34 @@ class Exploration:
             run += 1
         return run
 
+    def crash_inside(self, left: Sequence[CrashState]) -> tuple[list[Schedule], list[Schedule]]:
+        """`left`: by deaths inside single calls (watched_query.py). Runs the new states at the edges, that is with the
+        first and the last call of each name, until it should stop and something is wrong already; the others wait.
+        Returns the schedules of all new states, and of those at the edges.
+        """
+        new = [crashed for crashed in left if self._note(crashed)]
+        by_name: dict[str, list[CrashState]] = {}
+        for crashed in new:
+            by_name.setdefault(crashed.faults[-1].point, []).append(crashed)
+        edges = {each.key: each for alike in by_name.values() for each in (alike[0], alike[-1])}
+        others = [crashed.key for crashed in new if crashed.key not in edges]
+        self.waiting.extendleft(reversed([*edges, *others]))
+        for _ in edges:
+            if self.bad_states and self.should_stop():
+                break
+            self._run_next()
+        return _schedules(new), _schedules(edges.values())
+
+    def add(self, left: Iterable[CrashState]) -> None:
+        """The new ones of these states are waiting, before all others."""
+        self.waiting.extendleft(reversed([crashed.key for crashed in left if self._note(crashed)]))
+
+    def has_run(self, schedule: Schedule) -> bool:
+        return any(
+            explored.ending is not None and explored.first.faults == schedule.faults
+            for explored in self.states.values()
+        )
+
     def _run_next(self) -> None:
         explored = self.states[self.waiting.popleft()]
         self.step(str(Schedule(explored.first.faults)))
@@ -78,13 +106,20 @@ class Exploration:
             point = crashed.faults[-1].point
             if point not in POINTS and not is_line(point):
                 self.places.setdefault(point, Schedule(crashed.faults))
-            known = self.states.get(crashed.key)
-            if known is None:
-                known = self.states[crashed.key] = ExploredState(first=crashed)
+            if self._note(crashed):
                 self.waiting.append(crashed.key)
-            known.crashes.append(crashed.faults[-1])
         return ending, anomalies
+
+    def _note(self, crashed: CrashState) -> bool:
+        """Whether the state is new."""
+        known = self.states.setdefault(crashed.key, ExploredState(first=crashed))
+        known.crashes.append(crashed.faults[-1])
+        return known.first is crashed
 
     @property
     def complete(self) -> bool:
         return not self.waiting and not self.bad_states
+
+
+def _schedules(states: Iterable[CrashState]) -> list[Schedule]:
+    return [Schedule(crashed.faults) for crashed in states]
