@@ -42,6 +42,7 @@ from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSp
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.zombie_effects import record_change
+from sinkproof.subject.contract import ContractError
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.workload.ledger import Identity
 
@@ -70,6 +71,13 @@ class ClusterHosts:
         return self.spark.hosts.unfit.get(LINK_OF.get(kind, links.CUT), "")
 
     def lead_to(self, services: ServicesInUse) -> None:
+        """Raises ContractError for a service that this certification has not started."""
+        if foreign := sorted(services.used - services.own.keys()):
+            raise ContractError(
+                f"the hosts of this cluster have no way to {' and '.join(foreign)}, which this certification has not "
+                "started. Start it in `setup` by scratch.service(..., start=True), or name a Spark master of your own "
+                "with --master"
+            )
         own: Sequence[LocalService] = list(services.own.values())
         found = [address for one in own for address in (*one.endpoint.split(","), *one.direct_endpoint.split(","))]
         self.relays.lead_to(list(dict.fromkeys(found)))

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from sinkproof.reference_engine.shells.spark import process_fault_points
 from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFailed
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.subject.contract import ContractError
+from sinkproof.subject.services_in_use import ServicesInUse
 
 
 class Links:
@@ -59,6 +61,9 @@ class Relays:
     def heal(self, host: int) -> None:
         """Nothing was cut."""
 
+    def lead_to(self, addresses: Sequence[str]) -> None:
+        self.known = addresses
+
 
 class Spark:
     """In place of a StandaloneSpark."""
@@ -86,10 +91,13 @@ def attempt(folder: RunFolder) -> Attempt:
     return Attempt(folder, "sink[0]", events=folder.events())
 
 
-def faults_on(folder: RunFolder, *broken: str) -> HostFaults:
+def hosts_with(*broken: str) -> ClusterHosts:
     made: Any = Spark(Links(*broken)), Relays(*broken)
-    hosts = ClusterHosts(spark=made[0], relays=made[1])
-    return HostFaults(hosts, folder, read=lambda: None, rows_vanish=False)
+    return ClusterHosts(spark=made[0], relays=made[1])
+
+
+def faults_on(folder: RunFolder, *broken: str) -> HostFaults:
+    return HostFaults(hosts_with(*broken), folder, read=lambda: None, rows_vanish=False)
 
 
 def whats(folder: RunFolder) -> Iterator[str]:
@@ -186,3 +194,10 @@ def test_an_attempt_without_an_answer_goes_on_and_the_run_shows_nothing(
     assert [NOT_STRUCK, NOT_STRUCK] == [*whats(folder)]
     with pytest.raises(ServiceFailed, match="not answered, or was refused"), faults_on(folder) as faults:
         faults.note({"what": NOT_STRUCK, "actor": "sink[0]"})
+
+
+def test_hosts_refuse_an_external_system_that_they_have_no_way_to() -> None:
+    hosts, services = hosts_with(), ServicesInUse()
+    services.used.add("kafka")
+    with pytest.raises(ContractError, match="have no way to kafka, which this certification has not started"):
+        hosts.lead_to(services)

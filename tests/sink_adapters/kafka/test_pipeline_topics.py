@@ -215,6 +215,7 @@ def test_windows_count_each_record_once_under_every_fault(
         (["--from", "kafka:a", "--to", "kafka:a"], "would read its own output endlessly"),
         (["--from", "kafka:a", "--to", "kafka:b", "--transform", "no.py:f"], "no.py.*Name a function as path"),
         (["--from", "kafka:no-such", "--to", "kafka:b"], "topic no-such cannot be read"),
+        (["--from", "kafka:a", "--to", "kafka:b", "--master", "cluster:2"], "hosts of cluster:2 have no way to Kafka"),
         (
             ["--from", "kafka:a", "--to", "kafka:b", "--kafka", "127.0.0.1:1"],
             "no Kafka answers at 127.0.0.1:1: .*refused",
