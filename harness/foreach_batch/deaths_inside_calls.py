@@ -56,7 +56,7 @@ def crash_inside_calls(found: StatesInside, exploration: Exploration, results: F
     new, edges = exploration.crash_inside(found.left)
     exploration.add(found.left_again)
     outward = results.coverage.outward
-    outward.calls = {schedule: exploration.has_run(schedule) for schedule in new}
+    outward.calls = {schedule: exploration.has_run(key) for schedule, key in new.items()}
     outward.edges = edges
     outward.calls_alike = len(found.left) - len(new)
     results.notes.remove(INTERIOR)

@@ -118,8 +118,8 @@ class SimulatedFunctionCampaign(Campaign):
     def crash_again(self) -> None:
         self.stage.run = self.exploration.crash_again()
         self.results.calls |= self.exploration.places | self.results.calls
-        if self.exploration.waiting:
-            self.stage.cut = f"{len(self.exploration.waiting):,} states were not run yet when the budget ended"
+        if left := len(self.exploration.waiting) + len(self.exploration.later):
+            self.stage.cut = f"{left:,} states were not run yet when the budget ended"
 
     def run_schedules(
         self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False

@@ -23,8 +23,8 @@ from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, Fault
 from sinkproof.chaos.system_calls.place_names import SOCKET
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
-from sinkproof.chaos.system_calls.supervisor import NotifiedCall
-from sinkproof.chaos.system_calls.watched_program import watch_of
+from sinkproof.chaos.system_calls.supervisor import NotifiedCall, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import KILL
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
@@ -44,6 +44,8 @@ ENTRY: Final = "sinkproof.foreach_batch.watched_query:serve"
 BATCH: Final = 1  # the second one: the folder is not empty, and another batch follows
 WORKER_LINES: Final = "lines of workers"
 SILENCE_SECONDS: Final = 120.0
+END_SECONDS: Final = 1.0
+LAST_WORDS: Final = 500
 
 
 class NotRun(Exception):
@@ -108,8 +110,24 @@ class WatchedQuery:
         self.copies, self.folder = FolderCopies(scratch.path), folder
         orders = Orders(contract.given.place, str(scratch.path), str(folder), asdict(scratch.services.options))
         self.child: ChildProcess = server.spawn(entry, orders)
-        self.watch = watch_of(self.child, scratch.path, record=self.copies)
+        self.watch = self._watch(scratch.path)
         self._receive()
+
+    def _watch(self, path: Path) -> SystemCallWatch:
+        """A driver that has died says nothing about the kernel."""
+        try:
+            return watch_of(self.child, path, record=self.copies)
+        except NotWatched as why:
+            has_died = self.child.join(Deadline(END_SECONDS)) is not None
+            self.child.kill()
+            self.child.close()
+            if has_died:
+                raise NotRun(f"its driver ended: {self._last_words}") from why
+            raise
+
+    @property
+    def _last_words(self) -> str:
+        return self.child.output.tail().strip()[-LAST_WORDS:]
 
     def states_inside(self, state: CrashState) -> list[CrashState]:
         """Those that deaths inside calls leave while the second batch runs, in a run from `state`."""
@@ -141,7 +159,7 @@ class WatchedQuery:
         try:
             return pickle.loads(self.child.receive(Deadline(SILENCE_SECONDS)))
         except NoReply as silence:
-            raise NotRun(f"its driver ended ({silence}): {self.child.output.tail().strip()[-500:]}") from silence
+            raise NotRun(f"its driver does not answer: {self._last_words}") from silence
 
     def close(self) -> None:
         self.child.kill()

@@ -15,7 +15,7 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
-from sinkproof.foreach_batch.watched_query import WatchedQuery
+from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
 from sinkproof.reports.progress import SILENT
 
 ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
@@ -69,3 +69,14 @@ def test_a_copy_that_is_renamed_is_right_and_each_call_counts(
     assert outward.calls == outward.killed > 1
     assert "syscall(write part)" in outward.names
     assert [name for name in outward.names if name.endswith(" new)")]
+
+
+def test_a_driver_that_dies_is_no_kernel_that_offers_no_watch(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    simulated = query("copy_and_rename", module="inside_calls")
+    with (
+        ForkServer(preload=[str(ENTRY)]) as server,
+        pytest.raises(NotRun, match=r"(?s)its driver ended: .*no spark today"),
+    ):
+        WatchedQuery(server, simulated.contract, simulated.scratch, folder=tmp_path, entry=f"{ENTRY.stem}:die")
