@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, closing, contextmanager
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, StatesInside, follow
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, StatesInside, Trail, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
 from sinkproof.foreach_batch.watched_query import NotRun, watched_query
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
@@ -57,7 +57,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
         if task.shell == "simulated":
             with (
                 simulated_query(contract, scratch, progress=progress) as query,
-                _watched_if_needed(contract, scratch, schedule) as inside,
+                _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
             ):
                 ending, state, trail = follow(query, schedule, states_inside=inside)
                 return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
@@ -77,14 +77,23 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
 
 
 @contextmanager
-def _watched_if_needed(contract: Contract, scratch: Scratch, schedule: Schedule) -> Iterator[StatesInside | None]:
+def _watched_if_needed(
+    contract: Contract, scratch: Scratch, schedule: Schedule, *, progress: Progress
+) -> Iterator[StatesInside | None]:
     """What deaths inside calls leave, if the schedule has any. Raises ContractError where they cannot be watched."""
     if not any(is_system_call(fault.point) for fault in schedule.faults):
         yield None
         return
+
+    def states_inside(state: CrashState) -> tuple[Sequence[CrashState], Trail]:
+        with (
+            heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),
+            watched_query(contract, scratch) as watched,
+        ):
+            return watched.states_inside(state), watched.trail
+
     try:
-        with watched_query(contract, scratch) as watched:
-            yield lambda state: (watched.states_inside(state), watched.trail)
+        yield states_inside
     except (NotWatched, NotRun) as why:
         raise ContractError(f"no death inside a call can be shown: {why}") from why
 
@@ -93,8 +102,6 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
     if shell != "simulated" and schedule.job != STANDARD:
         raise ContractError(f"job={schedule.job} runs --on simulated only: a real query has a source of its own")
     for number, fault in enumerate(schedule.faults, 1):
-        if is_system_call(fault.point) and shell != "simulated":
-            raise ContractError(f"{fault}: deaths inside calls of foreachBatch functions are shown --on simulated only")
         if fault.kind in (ERROR, UNANSWERED) and number == len(schedule.faults) and shell == "simulated":
             continue
         if (

@@ -322,7 +322,7 @@ def follow(
                 return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
             if states_inside is not None and is_system_call(fault.point):
                 inside, passed = states_inside(state)
-                trail += passed
+                trail += _up_to(fault, passed, state.passed[fault.point])
                 left = next((each for each in inside if each.faults[-1] == fault), None)
             else:
                 left = _left_at(query, state, fault, trail=trail)
