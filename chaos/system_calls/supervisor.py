@@ -7,7 +7,6 @@ dies, the kernel closes the listener: what waits fails with ENOSYS, and so does 
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import errno
 import fcntl
@@ -20,8 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.outward_calls import BIND, BY_PATH, CALLS, CONNECT, MAP, error_of, number_of
-from sinkproof.chaos.system_calls.place_names import AT_FDCWD, SOCKET, OutwardChange, PlaceNames, Tracee
+from sinkproof.chaos.system_calls.carried_out import carried_out, half_written, sent_and_deaf
+from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
+from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
 SYNC_WAKE_UP: Final = 1  # where the kernel has it (6.6 and newer), a call takes less
@@ -29,12 +29,10 @@ NOTIFICATION: Final = struct.Struct("QIIiIQ6Q")
 ZEROES: Final = bytes(NOTIFICATION.size)
 ANSWER: Final = struct.Struct("QqiI")
 CARRY_ON: Final = 1
-PIDFD_GETFD: Final = 438
 NAMES: Final = {number: name for name, call in CALLS.items() if (number := number_of(call)) is not None}
 MAP_NUMBER, CONNECT_NUMBER, BIND_NUMBER = map(number_of, (MAP, CONNECT, BIND))
 END_SECONDS: Final = 10.0
 UNREADABLE: Final = "the arguments of its system calls cannot be read"
-_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Act(enum.Enum):
@@ -43,7 +41,7 @@ class Act(enum.Enum):
     KILL = "the program dies, and the call is never carried out"
     HOLD = "the call waits until the owner of the watch lets it go on"
     FAIL = "the call fails, and is not carried out"
-    LOSE_REPLY = "the call is carried out, and fails all the same"
+    LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
     CUT = "half of the bytes are written, and the call says so"
 
 
@@ -245,12 +243,13 @@ class SystemCallWatch:
                 self._suspended = call
             case Act.FAIL:
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
-            case Act.LOSE_REPLY:
-                self._answer(call, error=_carried_out(call) or errno.EIO)
-            case Act.CUT:
+            case Act.LOSE_REPLY if not is_socket:
+                self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)
+            case Act.LOSE_REPLY | Act.CUT:
+                carry_out = half_written if act is Act.CUT else sent_and_deaf
                 try:
-                    self._answer(call, value=_half_written(call))
-                except OSError:  # the container forbids pidfd_getfd(2): the whole of it is written, and nothing struck
+                    self._answer(call, value=carry_out(call.tracee, call.change.call, call.arguments))
+                except OSError:  # it sends otherwise, or the container forbids pidfd_getfd(2): nothing struck
                     self._waits = False
                     self._answer(call)
                     return
@@ -269,38 +268,3 @@ class SystemCallWatch:
         carries_on = CARRY_ON if not error and value is None else 0
         with suppress(OSError):  # the caller is dead
             fcntl.ioctl(self.listener, SEND, ANSWER.pack(identity, value or 0, -error, carries_on))
-
-
-def _carried_out(call: NotifiedCall) -> int:
-    """The number of the error that it met; 0: it was carried out."""
-    name, paths = call.change.call, call.change.paths
-    try:
-        if name == "renameat2" and (flags := call.arguments[4] & 0xFFFFFFFF):  # no replacement, or an exchange
-            new, old = map(os.fsencode, paths)
-            return ctypes.get_errno() if _LIBC.renameat2(AT_FDCWD, old, AT_FDCWD, new, ctypes.c_uint(flags)) else 0
-        try:
-            BY_PATH[name](*paths)
-        except IsADirectoryError:  # `unlinkat` removes folders, too
-            os.rmdir(*paths)
-    except OSError as error:
-        return error.errno or errno.EIO
-    return 0
-
-
-def _half_written(call: NotifiedCall) -> int:
-    """How many bytes were written, to the same open file."""
-    descriptor, address, size, offset = call.arguments[:4]
-    with open(f"/proc/{call.tracee.thread}/status") as status:
-        process = next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
-    data = call.tracee.read(address, min(size, max(1, size // 2)))
-    pidfd = os.pidfd_open(process)
-    try:
-        ours = _LIBC.syscall(PIDFD_GETFD, pidfd, ctypes.c_int(descriptor), 0)
-        if ours < 0:
-            raise OSError(ctypes.get_errno(), "pidfd_getfd(2)")
-        try:
-            return os.write(ours, data) if call.change.call == "write" else os.pwrite(ours, data, offset)
-        finally:
-            os.close(ours)
-    finally:
-        os.close(pidfd)

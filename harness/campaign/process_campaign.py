@@ -52,6 +52,7 @@ class CampaignInProcesses(Campaign):
         self.first = first
         self.results.own_code = runner.own_code
         self.unexecuted = [] if self.contract.is_ours else self._reachable()
+        self.errors_of_native_code: Sequence[Schedule] = ()
 
     def _reachable(self) -> Sequence[Statement]:
         """Statements of a user's sink that have not run yet. While there are some, lines are traced in every run."""
@@ -104,6 +105,7 @@ class ProcessCampaign(CampaignInProcesses):
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
         else:
             self.take(recorded)
+            self.errors_of_native_code = native_calls.errors_at_unknown_calls(recorded)
 
     def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
         """The run without faults, with its outward calls."""
@@ -112,6 +114,10 @@ class ProcessCampaign(CampaignInProcesses):
 
     def kill_before_outward_calls(self) -> None:
         self._strike_all(self.results.coverage.outward.calls)
+
+    def fail_calls_of_native_code(self) -> None:
+        """A client in C raises errors of its own, where its requests do not get out."""
+        self.run_schedules(self.errors_of_native_code)
 
     def kill_in_native_code(self) -> None:
         """At the first and the last of several calls with one name, one after the other."""

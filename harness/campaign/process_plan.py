@@ -77,6 +77,12 @@ NATIVE_CODE: Final[Plan] = (
         needs=(Need.NATIVE_CALLS,),
         required=True,
     ),
+    Stage(
+        name="error at outward calls that no known call to the target has made",
+        explore=ProcessCampaign.fail_calls_of_native_code,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
 )
 NATIVE_CODE_OTHERWISE: Final[Plan] = (
     Stage(

@@ -16,8 +16,9 @@ from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, spread
 
+BEFORE, AFTER = KINDS_AT_CALLS
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -90,6 +91,22 @@ def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Faul
     """
     chosen = edges_of if edges else tuple
     return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
+
+
+def errors_at_unknown_calls(result: RunResult) -> list[Schedule]:
+    """Before the first and the last call of each distinct burst that no known call to the target has made, and after
+    the last one: the errors of that burst are others, and so may be what handles them.
+    """
+    found = []
+    for burst in distinct(each for each in bursts(result) if not _can_fail(each.actor, each.after)):
+        first, last = burst.calls[0], burst.calls[-1]
+        faults = [*burst.faults(dict.fromkeys((last, first)), BEFORE), *burst.faults([last], AFTER)]
+        found.append([fault for fault in faults if KINDS[fault.kind].applies(fault.actor, fault.point)])
+    return [Schedule((fault,)) for fault in in_turn(found)]
+
+
+def _can_fail(actor: str, point: str) -> bool:
+    return any(KINDS[kind].applies(actor, point) for kind in KINDS_AT_CALLS)
 
 
 def power_losses(result: RunResult) -> list[Schedule]:

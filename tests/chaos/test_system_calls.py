@@ -143,6 +143,26 @@ def test_the_reply_of_a_rename_is_lost_although_it_was_carried_out(server: ForkS
     assert ["out", "out/part"] == left_in(tmp_path)
 
 
+SENDS = {
+    "sendto": "ours.send(b'0123456789')",
+    "write": "os.write(ours.fileno(), b'0123456789')",
+    "writev": "os.writev(ours.fileno(), [b'01234', b'56789'])",
+    "sendmsg": "ours.sendmsg([b'01234', b'56789'])",
+}
+
+
+@needs_watch
+@pytest.mark.parametrize("call", SENDS)
+def test_what_is_sent_arrives_and_no_reply_does(server: ForkServer, tmp_path: Path, call: str) -> None:
+    program = f"""
+ours, theirs = socket.socketpair()
+print({SENDS[call]}, ours.recv(9), theirs.recv(99), file=open("seen", "w"))
+"""
+    status, _, struck, _ = run(server, tmp_path, python(program), (f"syscall({call} socket)", 1, Act.LOSE_REPLY))
+    assert (0, [Act.LOSE_REPLY]) == (status, struck)
+    assert "10 b'' b'0123456789'\n" == (tmp_path / "seen").read_text()
+
+
 @needs_watch
 def test_half_of_a_write_arrives_and_the_rest_is_written_after_it(server: ForkServer, tmp_path: Path) -> None:
     program = 'open F, ">", "$ENV{FOLDER}/f"; print F "0123456789"; close F or exit 1'

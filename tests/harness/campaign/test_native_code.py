@@ -20,6 +20,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.generators.native_calls import bursts, distinct, edges_of, kills_in_native_code, unexplained
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.coverage_text import code_lines
@@ -29,12 +30,13 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
+CLIENTS = SINKS.with_name("native_client.py")
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 
 
 @contextmanager
-def runner_of(name: str) -> Iterator[ProcessRunner]:
-    contract = load(f"{SINKS}:{name}")
+def runner_of(name: str, *, sinks: Path = SINKS) -> Iterator[ProcessRunner]:
+    contract = load(f"{sinks}:{name}")
     with (
         scratch_folder() as folder,
         process_runner(contract, Scratch(name="native", path=folder, shell="process"), hang_seconds=600) as runner,
@@ -109,13 +111,29 @@ def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
     with runner_of("Forced") as runner:
         results = campaign(runner)
         watched = runner.run_watched(Schedule())
-    looked, killed = results.coverage.stages
+    looked, killed, _ = results.coverage.stages
     assert (1, 0) == (looked.run, killed.run)
+    assert [] == results.findings
+    assert ("syscall(fsync staged-*-*)", "error") in results.coverage.calls_failed
     assert "explained by a line" in killed.skipped
     assert results.coverage.outward.document() is None
     calls = {point for _, point in watched.trace if point.startswith("syscall(")}
     assert "syscall(rename rows-*-*)" in calls
     assert not [call for call in calls if "socket" in call]  # the replies of the attempt itself
+
+
+@needs_watch
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "found"), [("", set()), ("Swallowed", {("O1", "error")}), ("Repeated", {("O2", "unanswered")})]
+)
+def test_requests_of_a_client_in_c_fail_before_and_after_their_effect(name: str, found: set[tuple[str, str]]) -> None:
+    with runner_of(f"OnServer{name}", sinks=CLIENTS) as runner:
+        results = campaign(runner)
+    assert found == {(each.oracle, each.schedule.rpartition("=")[2]) for each in results.findings}
+    assert {("syscall(sendto socket)", kind) for kind in KINDS_AT_CALLS} <= results.coverage.calls_failed
+    failed = results.coverage.stages[-1]
+    assert (True, "") == (failed.finished, failed.skipped)
 
 
 WRITE, SYNC = "syscall(write rows)", "syscall(fsync rows)"

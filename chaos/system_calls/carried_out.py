@@ -1,0 +1,98 @@
+"""Carries out system calls in the place of their caller, in part or with another answer.
+
+Files are the caller's own open ones (pidfd_getfd(2)). Each function raises OSError where the call cannot be carried out
+from here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from sinkproof.chaos.system_calls.outward_calls import BY_PATH
+from sinkproof.chaos.system_calls.place_names import AT_FDCWD, OutwardChange, Tracee
+
+PIDFD_GETFD: Final = 438
+PART: Final = struct.Struct("QQ")  # struct iovec: address, length
+MESSAGE: Final = struct.Struct("QI4xQQQQ")  # struct msghdr: name and its length, parts and their number, control data
+PARTS_MOST: Final = 1024
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def carried_out(change: OutwardChange, arguments: tuple[int, ...]) -> int:
+    """The number of the error that it met; 0: it was carried out."""
+    name, paths = change.call, change.paths
+    try:
+        if name == "renameat2" and (flags := arguments[4] & 0xFFFFFFFF):  # no replacement, or an exchange
+            new, old = map(os.fsencode, paths)
+            return ctypes.get_errno() if _LIBC.renameat2(AT_FDCWD, old, AT_FDCWD, new, ctypes.c_uint(flags)) else 0
+        try:
+            BY_PATH[name](*paths)
+        except IsADirectoryError:  # `unlinkat` removes folders, too
+            os.rmdir(*paths)
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
+def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """How many bytes were written, to the same open file."""
+    descriptor, address, size, offset = arguments[:4]
+    data = tracee.read(address, min(size, max(1, size // 2)))
+    with _opened(tracee, descriptor) as ours:
+        return os.write(ours, data) if name == "write" else os.pwrite(ours, data, offset)
+
+
+def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """How many bytes were sent. The socket receives nothing from then on: its next read is at the end."""
+    data = _bytes_to_send(tracee, name, arguments)
+    with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+        sent = connection.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        with suppress(OSError):  # it has no peer, and so no reply
+            connection.shutdown(socket.SHUT_RD)
+        return sent
+
+
+def _bytes_to_send(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bytes:
+    _, address, size = arguments[:3]
+    match name:
+        case "write":
+            return tracee.read(address, size)
+        case "sendto" if not arguments[4]:
+            return tracee.read(address, size)
+        case "writev":
+            return _parts(tracee, address, size)
+        case "sendmsg":
+            peer, _, parts, number, control, _ = MESSAGE.unpack(tracee.read(address, MESSAGE.size))
+            if not (peer or control):
+                return _parts(tracee, parts, number)
+    raise OSError(errno.EOPNOTSUPP, f"{name} with other arguments")
+
+
+def _parts(tracee: Tracee, address: int, number: int) -> bytes:
+    listed = tracee.read(address, PART.size * min(number, PARTS_MOST))
+    return b"".join(tracee.read(at, size) for at, size in PART.iter_unpack(listed))
+
+
+@contextmanager
+def _opened(tracee: Tracee, descriptor: int) -> Iterator[int]:
+    """The caller's open file, as a descriptor of this process."""
+    with open(f"/proc/{tracee.thread}/status") as status:
+        process = next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
+    pidfd = os.pidfd_open(process)
+    try:
+        ours = _LIBC.syscall(PIDFD_GETFD, pidfd, ctypes.c_int(descriptor), 0)
+        if ours < 0:
+            raise OSError(ctypes.get_errno(), "pidfd_getfd(2)")
+        try:
+            yield ours
+        finally:
+            os.close(ours)
+    finally:
+        os.close(pidfd)

@@ -1,0 +1,138 @@
+"""Sinks that reach a server by a client in C: one swallows its errors, one repeats what had no reply, one is right.
+
+Run as a program, this file is the server: it keeps a list of requests in memory, which outlives all attempts.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from sinkproof import Claim, Scratch
+
+LIBC: Final = ctypes.CDLL(None, use_errno=True)
+NO_SIGNAL: Final = 0x4000
+BYTES: Final = 1 << 16
+TIMES: Final = 3
+
+
+class NativeError(Exception):
+    """As a driver raises them: no OSError."""
+
+
+class NativeClient:
+    """Sends and receives in C, a connection for each request."""
+
+    def __init__(self, address: Path) -> None:
+        self.address = address
+
+    def ask(self, **message: Any) -> Any:
+        data = json.dumps(message).encode() + b"\n"
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.address))
+            if LIBC.send(connection.fileno(), data, len(data), NO_SIGNAL) < 0:
+                raise NativeError(os.strerror(ctypes.get_errno()))
+            return json.loads(b"".join(self._received(connection.fileno())))
+
+    def _received(self, descriptor: int) -> Iterator[bytes]:
+        part, buffer = b"", ctypes.create_string_buffer(BYTES)
+        while not part.endswith(b"\n"):
+            length = LIBC.recv(descriptor, buffer, BYTES, 0)
+            if length <= 0:
+                raise NativeError("the server has hung up")
+            part = buffer.raw[:length]
+            yield part
+
+
+class Insert:
+    """Of each part once: the server knows its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.client = folder, NativeClient(folder / "socket")
+
+    def is_committed(self, part: str) -> bool:
+        return (self.folder / f"{part}.done").exists()
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        self.client.ask(part=part, rows=[[row.split, row.offset, row.key, row.value] for row in rows])
+
+    def record(self, part: str) -> None:
+        (self.folder / f"{part}.done").touch()
+
+
+class Swallow(Insert):
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        try:
+            super().publish(part, rows)
+        except NativeError:
+            return
+
+
+class Repeat(Insert):
+    """Under another name each time."""
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        for _ in range(TIMES):
+            try:
+                return super().publish(f"{part}-{os.urandom(4).hex()}", rows)
+            except NativeError as error:
+                failed = error
+        raise failed
+
+
+class OnServer:
+    claims: Any = Claim.EXACTLY_ONCE
+    made: ClassVar[Callable[[Path], Insert]] = Insert
+
+    def setup(self, scratch: Scratch) -> None:
+        self.server = subprocess.Popen(
+            [sys.executable, __file__, str(scratch.path / "socket")], stdout=subprocess.PIPE, text=True
+        )
+        assert self.server.stdout is not None
+        self.server.stdout.readline()
+
+    def teardown(self, scratch: Scratch) -> None:
+        self.server.kill()
+        self.server.communicate()
+
+    def sink(self, scratch: Scratch) -> Insert:
+        return self.made(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Sequence[Any]]:
+        yield from NativeClient(scratch.path / "socket").ask()
+
+
+class OnServerSwallowed(OnServer):
+    made = Swallow
+
+
+class OnServerRepeated(OnServer):
+    claims = Claim.NO_DUPLICATES
+    made = Repeat
+
+
+class Handler(socketserver.StreamRequestHandler):
+    parts: ClassVar[dict[str, list[Any]]] = {}
+
+    def handle(self) -> None:
+        message = json.loads(self.rfile.readline() or b"{}")
+        if message:
+            self.parts.setdefault(message["part"], message["rows"])
+        rows = [row for part in self.parts.values() for row in part]
+        with suppress(BrokenPipeError):  # the reply is lost
+            self.wfile.write(json.dumps([] if message else rows).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    with socketserver.UnixStreamServer(sys.argv[1], Handler) as server:
+        print("ready", flush=True)
+        server.serve_forever()
