@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
 from functools import partial
 from typing import Final
@@ -11,7 +11,7 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, KILL, LOSE, UNANSWERED
@@ -24,7 +24,7 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, StatesInside, Trail, follow
+from sinkproof.foreach_batch.simulated_batches import CrashState, LeftInside, SimulatedQuery, Trail, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
 from sinkproof.foreach_batch.watched_query import NotRun, watched_query
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
@@ -59,7 +59,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
                 simulated_query(contract, scratch, progress=progress) as query,
                 _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
             ):
-                ending, state, trail = follow(query, schedule, states_inside=inside)
+                ending, state, trail = follow(query, schedule, left_inside=inside)
                 return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
         with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
@@ -79,21 +79,21 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
 @contextmanager
 def _watched_if_needed(
     contract: Contract, scratch: Scratch, schedule: Schedule, *, progress: Progress
-) -> Iterator[StatesInside | None]:
+) -> Iterator[LeftInside | None]:
     """What deaths inside calls leave, if the schedule has any. Raises ContractError where they cannot be watched."""
     if not any(is_system_call(fault.point) for fault in schedule.faults):
         yield None
         return
 
-    def states_inside(state: CrashState) -> tuple[Sequence[CrashState], Trail]:
+    def left_inside(state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
         with (
             heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),
             watched_query(contract, scratch) as watched,
         ):
-            return watched.states_inside(state), watched.trail
+            return watched.left_at(state, fault)
 
     try:
-        yield states_inside
+        yield left_inside
     except (NotWatched, NotRun) as why:
         raise ContractError(f"no death inside a call can be shown: {why}") from why
 

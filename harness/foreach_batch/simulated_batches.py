@@ -300,14 +300,14 @@ def describe_error(error: BaseException, files: dict[str, str]) -> str:
     return f"{type(error).__name__} at {files[file]}:{line} ({text}): {first}"
 
 
-StatesInside = Callable[[CrashState], tuple[Sequence[CrashState], Trail]]  # and what was passed
+LeftInside = Callable[[CrashState, Fault], tuple[CrashState | None, Trail]]  # and what was passed up to it
 
 
 def follow(
-    query: SimulatedQuery, schedule: Schedule, *, states_inside: StatesInside | None = None
+    query: SimulatedQuery, schedule: Schedule, *, left_inside: LeftInside | None = None
 ) -> tuple[Observation, CrashState, Trail]:
     """One schedule from the empty folder: the ending, the state after its last fault, and every point passed. An error
-    can be its last fault only. `states_inside`: what deaths at system calls leave of a run from a state.
+    can be its last fault only. `left_inside`: what a death at a system call leaves of a run from a state.
     """
     state = CrashState(target={})
     trail: Trail = []
@@ -320,10 +320,9 @@ def follow(
             if fault.kind in FAILING:
                 ending = query.run(state, visit=visit, error=fault)
                 return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
-            if states_inside is not None and is_system_call(fault.point):
-                inside, passed = states_inside(state)
-                trail += _up_to(fault, passed, state.passed[fault.point])
-                left = next((each for each in inside if each.faults[-1] == fault), None)
+            if left_inside is not None and is_system_call(fault.point):
+                left, passed = left_inside(state, fault)
+                trail += passed
             else:
                 left = _left_at(query, state, fault, trail=trail)
             if left is None:

@@ -74,8 +74,8 @@ class FolderCopies:
             return
         point = call.change.point
         self.passed[point] += 1
+        self.trail.append((len(self.state.faults), point, self.query.batch))
         if self.is_on:
-            self.trail.append((len(self.state.faults), point, self.query.batch))
             fault = Fault(COORDINATOR, point, self.passed[point], KILL)
             self.left.append(
                 CrashState(
@@ -147,10 +147,15 @@ class WatchedQuery:
         """Of the function's modules, that Spark's Python workers have executed so far."""
         return lines_noted(self.folder / WORKER_LINES)
 
-    @property
-    def trail(self) -> Trail:
-        """What the last run has passed."""
-        return self.copies.trail
+    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+        """What this death leaves of a run from `state`, and what was passed up to it; None: it met no such call."""
+        left = next((each for each in self.states_inside(state) if each.faults[-1] == fault), None)
+        passed, times = self.copies.trail, state.passed[fault.point]
+        for number, (_, point, _) in enumerate(passed, 1):
+            times += point == fault.point
+            if (point, times) == (fault.point, fault.occurrence):
+                return left, passed[:number]
+        return left, passed
 
     def _send(self, message: Any) -> None:
         self.child.send(pickle.dumps(message), Deadline(SILENCE_SECONDS))
