@@ -193,7 +193,10 @@ class SimulatedFunctionCampaign(Campaign):
                 yield Schedule((fault,), job=job)
 
     def outages(self) -> Iterator[Schedule]:
-        self.results.notes.append("the clock of Spark's JVM (current_date, current_timestamp) shows the true time")
+        self.results.notes.append(
+            "the clock of Spark's JVM shows the true time; where the code names it (current_date, current_timestamp), "
+            "its time zone is moved by a day"
+        )
         for number, fault in enumerate(self.usual.experiments()):
             if number >= EXPERIMENTS_LEAST and self.deadline.over:
                 self.stage.cut = "the budget ended before every place of the second batch was tried"

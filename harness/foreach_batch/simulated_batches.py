@@ -39,6 +39,7 @@ from sinkproof.foreach_batch.certifying_query import (
     named_query,
 )
 from sinkproof.foreach_batch.outside_points import outside_points
+from sinkproof.foreach_batch.spark_clock import day_of_spark
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation, named
@@ -171,7 +172,8 @@ class SimulatedQuery:
 
         moved = MovedClock(clock, seconds)
         try:
-            yield
+            with day_of_spark(self.session, self.contract.given.files, is_next=seconds > 0):
+                yield
         finally:
             moved.stop()
         clock.date_files(self.scratch.path, seconds)
