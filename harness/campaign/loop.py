@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Final
 
@@ -20,6 +21,7 @@ from sinkproof.generators import single_faults
 from sinkproof.generators.fault_sites import EACH
 from sinkproof.subject.claims import READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.heartbeat import heartbeat
 
 ShouldStop = Callable[[CampaignResults], bool]
 ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries from recoveries pass
@@ -129,8 +131,13 @@ class Campaign(ABC):
         return True
 
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
-        self.results.progress.step(str(schedule), self.results.coverage.kills, schedules=0)
-        return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
+        def report(what: str) -> None:
+            self.results.progress.step(what, self.results.coverage.kills, schedules=0)
+
+        report(str(schedule))
+        is_command = self.contract.kind == "command"  # its calls and its reader have limits, a run of many has none
+        with heartbeat(str(schedule), report) if is_command else nullcontext():
+            return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
 
     def take(self, result: RunResult) -> RunResult:
         """Counts a result, and keeps its findings."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
+from functools import partial
 from typing import Final
 
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
+from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
+from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, KILL, LOSE, UNANSWERED
 from sinkproof.foreach_batch.function_campaign import (
@@ -21,8 +24,9 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.simulated_batches import CrashState, LeftInside, SimulatedQuery, Trail, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
+from sinkproof.foreach_batch.watched_query import NotRun, watched_query
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.reports.document import ClosureResult
@@ -51,8 +55,11 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
     refuse_other_faults(schedule, task.shell)
     with _scratch_folder(contract, task, progress=progress) as scratch:
         if task.shell == "simulated":
-            with simulated_query(contract, scratch, progress=progress) as query:
-                ending, state, trail = follow(query, schedule)
+            with (
+                simulated_query(contract, scratch, progress=progress) as query,
+                _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
+            ):
+                ending, state, trail = follow(query, schedule, left_inside=inside)
                 return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
         with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
@@ -67,6 +74,28 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
                 trail=done.trail,
                 kills=done.kills,
             )
+
+
+@contextmanager
+def _watched_if_needed(
+    contract: Contract, scratch: Scratch, schedule: Schedule, *, progress: Progress
+) -> Iterator[LeftInside | None]:
+    """What deaths inside calls leave, if the schedule has any. Raises ContractError where they cannot be watched."""
+    if not any(is_system_call(fault.point) for fault in schedule.faults):
+        yield None
+        return
+
+    def left_inside(state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+        with (
+            heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),
+            watched_query(contract, scratch) as watched,
+        ):
+            return watched.left_at(state, fault)
+
+    try:
+        yield left_inside
+    except (NotWatched, NotRun) as why:
+        raise ContractError(f"no death inside a call can be shown: {why}") from why
 
 
 def refuse_other_faults(schedule: Schedule, shell: str) -> None:
@@ -102,7 +131,8 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
     with simulated_query(results.contract, scratch, progress=progress) as query:
         with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
             results.unknowns += blind_spots(scratch, query.session, canaries)
-        campaign = SimulatedFunctionCampaign(query, results, deadline=deadline, copies=copies)
+        watch = partial(watched_query, results.contract, scratch)
+        campaign = SimulatedFunctionCampaign(query, results, deadline=deadline, copies=copies, watch=watch)
         campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
         results.contract.call_if_there("teardown", scratch)
     return campaign.closure() if copies else None

@@ -22,12 +22,21 @@ from sinkproof.workload.jobs import (
     DAY_BEFORE,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
+    FAR_LARGER_DATA_JOB,
     LARGE_BATCHES_JOB,
+    MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
     OUTAGE_SECONDS,
 )
 from sinkproof.workload.ledger import Identity, Ledger
-from sinkproof.workload.rows import EDGE_CASE_INPUT, LARGE_BATCHES_INPUT, make_edge_case_row, make_row
+from sinkproof.workload.rows import (
+    EDGE_CASE_INPUT,
+    FAR_LARGER_INPUT,
+    LARGE_BATCHES_INPUT,
+    MANY_CHECKPOINTS_INPUT,
+    make_edge_case_row,
+    make_row,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,6 +46,9 @@ BATCH_ROWS: Final = 4
 SPLITS: Final = 2
 ROWS: Final = BATCHES * BATCH_ROWS
 PARTITIONS: Final = 2
+TWELVE_BATCHES: Final = 12
+LARGE_BATCH_ROWS: Final = 2400
+FAR_LARGER_BATCH_ROWS: Final = 40_000
 LEDGER: Final = Ledger(GeneratedInput(make_row, splits=SPLITS, rows_per_split=ROWS // SPLITS))
 
 BEFORE_BATCH: Final = "micro_batch.batch.before"
@@ -94,6 +106,12 @@ QUERIES: Final[Mapping[str, Query]] = {
         "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
     ),
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
+    MANY_CHECKPOINTS_JOB: Query(
+        sentence="twelve batches, so that ids have one digit and two",
+        ledger=Ledger(MANY_CHECKPOINTS_INPUT),
+        batches=TWELVE_BATCHES * (BATCH_ROWS,),
+    ),
+    FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
     OUTAGE_JOB: Query(
         sentence="a day and an hour pass before each restart", wall_clock=DAY_BEFORE, outage_seconds=OUTAGE_SECONDS
     ),

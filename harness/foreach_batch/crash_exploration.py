@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class Exploration:
         self.query, self.should_stop, self.step = query, should_stop, step
         self.states: dict[Any, ExploredState] = {}
         self.waiting: deque[Any] = deque()
+        self.later: deque[Any] = deque()  # inside calls; they come when nothing else waits
         self.places: dict[str, Schedule] = {}  # call to the outside -> the first crash there
         self.bad_states = 0
         self.base = Observation()
@@ -48,22 +49,53 @@ class Exploration:
         """Runs every state after a single crash, whatever the budget. Returns their number."""
         run = 0
         while self.waiting and len(self.states[self.waiting[0]].first.faults) == 1:
-            self._run_next()
-            run += 1
+            run += self._run(self.waiting.popleft())
         return run
 
     def crash_again(self) -> int:
         """Runs the states after a sequence of crashes, within the budget. Returns their number."""
         run = 0
-        while self.waiting and not self.should_stop():
-            self._run_next()
-            run += 1
+        while (left := self.waiting or self.later) and not self.should_stop():
+            run += self._run(left.popleft())
         return run
 
-    def _run_next(self) -> None:
-        explored = self.states[self.waiting.popleft()]
+    def crash_inside(self, left: Sequence[CrashState]) -> tuple[dict[Schedule, Any], list[Schedule]]:
+        """`left`: by deaths inside single calls (watched_query.py). Runs the states at the edges, that is with the
+        first and the last call of each name, until it should stop and something is wrong already; the others wait.
+        Returns all these schedules with their states' keys, and those at the edges. A state that has run is no part.
+        """
+        new: dict[Any, CrashState] = {}
+        for crashed in left:
+            self._note(crashed)
+            if not self.has_run(crashed.key):
+                new.setdefault(crashed.key, crashed)
+        by_name: dict[str, list[Any]] = {}
+        for key, crashed in new.items():
+            by_name.setdefault(crashed.faults[-1].point, []).append(key)
+        edges = dict.fromkeys(key for alike in by_name.values() for key in (alike[0], alike[-1]))
+        self.later += [key for key in new if key not in edges]
+        for key in edges:
+            if self.bad_states and self.should_stop():
+                break
+            self._run(key)
+        schedules = {key: Schedule(crashed.faults) for key, crashed in new.items()}
+        return {schedule: key for key, schedule in schedules.items()}, [schedules[key] for key in edges]
+
+    def add(self, left: Iterable[CrashState]) -> None:
+        """The new ones of these states come later."""
+        self.later += [crashed.key for crashed in left if self._note(crashed)]
+
+    def has_run(self, key: Any) -> bool:
+        return self.states[key].ending is not None
+
+    def _run(self, key: Any) -> bool:
+        """False: it has run already."""
+        if self.has_run(key):
+            return False
+        explored = self.states[key]
         self.step(str(Schedule(explored.first.faults)))
         explored.ending, explored.anomalies = self._explore(explored.first)
+        return True
 
     def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
         left: list[CrashState] = []
@@ -78,12 +110,15 @@ class Exploration:
             point = crashed.faults[-1].point
             if point not in POINTS and not is_line(point):
                 self.places.setdefault(point, Schedule(crashed.faults))
-            known = self.states.get(crashed.key)
-            if known is None:
-                known = self.states[crashed.key] = ExploredState(first=crashed)
+            if self._note(crashed):
                 self.waiting.append(crashed.key)
-            known.crashes.append(crashed.faults[-1])
         return ending, anomalies
+
+    def _note(self, crashed: CrashState) -> bool:
+        """Whether the state is new."""
+        known = self.states.setdefault(crashed.key, ExploredState(first=crashed))
+        known.crashes.append(crashed.faults[-1])
+        return known.first is crashed
 
     @property
     def complete(self) -> bool:

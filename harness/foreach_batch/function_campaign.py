@@ -15,21 +15,38 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import (
+    BATCH_ROWS,
     BEFORE_BATCH,
     BEFORE_COMMIT,
     EARLY,
     ERROR,
+    FAR_LARGER_BATCH_ROWS,
     KILL,
+    LARGE_BATCH_ROWS,
     LOSE,
     POINTS,
+    QUERIES,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
+from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
+from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail, follow
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.reports.document import ClosureResult
-from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB, EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, OUTAGE_JOB
+from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.numbers_in_code import has_number_between
+from sinkproof.subject.reachable_lines import Duty
+from sinkproof.subject.source_files import reachable_in
+from sinkproof.workload.jobs import (
+    EDGE_CASE_VALUES_JOB,
+    EMPTY_BATCHES_JOB,
+    FAR_LARGER_DATA_JOB,
+    LARGE_BATCHES_JOB,
+    MANY_CHECKPOINTS_JOB,
+    OUTAGE_JOB,
+)
 
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
@@ -42,11 +59,18 @@ class SimulatedFunctionCampaign(Campaign):
     results: FunctionResults
 
     def __init__(
-        self, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline, copies: bool = True
+        self,
+        query: SimulatedQuery,
+        results: FunctionResults,
+        *,
+        deadline: Deadline,
+        copies: bool = True,
+        watch: Watch | None = None,
     ) -> None:
         runner: Any = query  # the loop only uses its contract
         super().__init__(runner, results)
-        self.query, self.deadline, self.copies = query, deadline, copies
+        self.query, self.deadline, self.copies, self.watch = query, deadline, copies, watch
+        self.trails: dict[str, Trail] = {}  # by job, of runs of other batches without faults
         self.usual = Experiment()  # the run without faults, and what it passed
         self.exploration = Exploration(
             query, should_stop=lambda: deadline.over, step=lambda what: results.progress.step(what, 0)
@@ -81,11 +105,21 @@ class SimulatedFunctionCampaign(Campaign):
     def crash_once(self) -> None:
         self.stage.run = self.exploration.crash_once()
 
+    def crash_inside(self) -> None:
+        """Deaths inside single calls: in the second batch, and within the budget in one that runs again."""
+        if self.watch is None:
+            self.stage.skipped = "no driver is watched"
+            return
+        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+            found = look_inside(self.watch, self.exploration, self.results, deadline=self.deadline)
+        if found is not None:
+            self.stage.run = crash_inside_calls(found, self.exploration, self.results)
+
     def crash_again(self) -> None:
         self.stage.run = self.exploration.crash_again()
         self.results.calls |= self.exploration.places | self.results.calls
-        if self.exploration.waiting:
-            self.stage.cut = f"{len(self.exploration.waiting):,} states were not run yet when the budget ended"
+        if left := len(self.exploration.waiting) + len(self.exploration.later):
+            self.stage.cut = f"{left:,} states were not run yet when the budget ended"
 
     def run_schedules(
         self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
@@ -103,6 +137,8 @@ class SimulatedFunctionCampaign(Campaign):
             )
             self.results.coverage.saw(point for _, point, _ in trail)
             self.results.note_calls(schedule, trail)
+            if not schedule.faults:
+                self.trails[schedule.job] = trail
             self.results.add(result)
             self.stage.run += 1
 
@@ -126,12 +162,41 @@ class SimulatedFunctionCampaign(Campaign):
                     yield replace(place, faults=(*place.faults[:-1], replace(last, kind=kind)))
 
     def other_batches(self) -> Iterator[Schedule]:
-        deaths = (Fault(COORDINATOR, BEFORE_COMMIT, 2, KILL),) if self.copies else ()
-        for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB):
-            yield from (Schedule(faults, job=job) for faults in ((), *((each,) for each in deaths)))
+        """Each query without a fault, and with a death before a commit."""
+        for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
+            yield from self._of_other(job)
+
+    def far_larger_batches(self) -> Iterator[Schedule]:
+        """Where a number in the code may begin to matter there; without a death where statements have not run."""
+        passed = self.results.coverage.lines_passed
+        if self._has_number(LARGE_BATCH_ROWS):
+            yield from self._of_other(FAR_LARGER_DATA_JOB)
+        elif any(
+            each.duty is Duty.NORMAL and each.lines.isdisjoint(passed)
+            for each in reachable_in(self.contract.given.own_code)
+        ):
+            yield Schedule(job=FAR_LARGER_DATA_JOB)
+
+    def _of_other(self, job: str) -> Iterator[Schedule]:
+        yield Schedule(job=job)
+        if self.copies:
+            yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, max(2, len(QUERIES[job].batches) - 1), KILL),), job=job)
+
+    def _has_number(self, least: int) -> bool:
+        return has_number_between(self.contract.given.files, least, FAR_LARGER_BATCH_ROWS)
+
+    def deaths_in_other_batches(self) -> Iterator[Schedule]:
+        """Where only they lead: new lines, and further turns of loops if a number in the code may be a chunk's size."""
+        chunks = self._has_number(BATCH_ROWS)
+        for job, trail in self.trails.items():
+            for fault in deaths_in_other_batches(self.usual.trail, trail, chunks=chunks):
+                yield Schedule((fault,), job=job)
 
     def outages(self) -> Iterator[Schedule]:
-        self.results.notes.append("the clock of Spark's JVM (current_date, current_timestamp) shows the true time")
+        self.results.notes.append(
+            "the clock of Spark's JVM shows the true time; where the code names it (current_date, current_timestamp), "
+            "its time zone is moved by a day"
+        )
         for number, fault in enumerate(self.usual.experiments()):
             if number >= EXPERIMENTS_LEAST and self.deadline.over:
                 self.stage.cut = "the budget ended before every place of the second batch was tried"
@@ -234,7 +299,11 @@ WITHOUT_CRASHES: Final[Plan] = (
     Stage(
         name="errors, after which the same driver starts the query again", schedules=SimulatedFunctionCampaign.errors
     ),
-    Stage(name="empty batches, unusual values, large batches", schedules=SimulatedFunctionCampaign.other_batches),
+    Stage(
+        name="empty batches, unusual values, large batches, many batches",
+        schedules=SimulatedFunctionCampaign.other_batches,
+    ),
+    Stage(name="far larger batches", schedules=SimulatedFunctionCampaign.far_larger_batches),
 )
 ERRORS_ELSEWHERE: Final = Stage(
     name="errors of calls that only other batches make, or recoveries",
@@ -243,6 +312,8 @@ ERRORS_ELSEWHERE: Final = Stage(
 SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
     *WITHOUT_CRASHES,
+    Stage(name="deaths where only such batches lead", schedules=SimulatedFunctionCampaign.deaths_in_other_batches),
+    Stage(name="a death inside one call", explore=SimulatedFunctionCampaign.crash_inside),
     Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
     ERRORS_ELSEWHERE,

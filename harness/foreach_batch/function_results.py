@@ -11,7 +11,7 @@ from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line, sentence
+from sinkproof.chaos.points import is_line, is_system_call, sentence
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import (
@@ -37,7 +37,7 @@ from sinkproof.subject.scratch import Scratch
 
 INTERIOR: Final = (
     "crashes strike between the lines of the function's own modules, and before what they change outside: what happens "
-    "inside one call, such as df.write, is not cut in the middle, and neither are Python workers"
+    "inside one call, such as df.write, is cut in the middle --on simulated only, and so are Python workers"
 )
 
 
@@ -209,7 +209,10 @@ def struck_when(fault: Fault | None, line: SourceLine | None) -> str:
         return f" ({failed_how(fault, line)}; a query that fails is started again by the same driver)"
     if is_line(point):
         return f" (killed when {sentence(point)})"
-    where = f" after line {line.number} of {line.file} ({line.text})" if line and point == BEFORE_COMMIT else ""
+    where = f" line {line.number} of {line.file} ({line.text})," if line else ""
+    if is_system_call(point):
+        return f" (killed{f' in{where}' if where else ''} when {sentence(point)})"
+    where = f" after{where.rstrip(',')}" if line and point == BEFORE_COMMIT else ""
     return f" (killed{where} when {POINTS.get(point, sentence(point))})"
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import message_of
 from sinkproof.chaos.lines import LineTracer, Unanswered, line_on_stack
+from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
@@ -38,6 +39,7 @@ from sinkproof.foreach_batch.certifying_query import (
     named_query,
 )
 from sinkproof.foreach_batch.outside_points import outside_points
+from sinkproof.foreach_batch.spark_clock import day_of_spark
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation, named
@@ -52,8 +54,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswered}
-RANDOM_NAME: Final = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
+    rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
+)
+PASSES_MOST: Final = 3_000  # of one line: further ones are no points, as each takes longer than what most lines do
 Visit = Callable[[str], None]
+Trail = list[tuple[int, str, int]]  # (runs before, point, batch) of every point passed
 
 
 def ignore_point(point: str) -> None:
@@ -93,7 +99,7 @@ class SimulatedQuery:
 
     def __init__(self, contract: Contract, scratch: Scratch, session: SparkSession) -> None:
         self.contract, self.scratch, self.session = contract, scratch, session
-        self.tracer = LineTracer(contract.given.files)
+        self.tracer = LineTracer(contract.given.files, threads=True)
         self.input = named_query(STANDARD)
         self.query = MicroBatches()
         self.batch = 0  # the last one that ran
@@ -107,6 +113,7 @@ class SimulatedQuery:
         self._seconds = 0.0  # by which the wall clock is ahead, after an outage
         self._restarts: list[Callable[[], None]] = []  # the function may raise, as an error was injected
         self._visit: Visit = ignore_point
+        self._is_over = False
         self._ending = Observation()
 
     @contextmanager
@@ -123,17 +130,21 @@ class SimulatedQuery:
         self._put_back(state)
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
         self.failed, self.failed_line, self._error, self._restarts = (), None, error, []
-        self._visit, self._ending = visit, Observation()
+        self._visit, self._ending, self._is_over = visit, Observation(), False
         self._seconds = self.input.outage_seconds if state.faults else 0.0
         with outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files):
             self._start_driver()
-            while self.query != MicroBatches(len(self.input.batches)) and not self._ending.failure:
+            while self.query != MicroBatches(len(self.input.batches)) and not (self._ending.failure or self._is_over):
                 if self.query.phase is BatchPhase.COMMITTED:
                     self.query = self.query.after(BatchEvent.PLAN)
                 with self._wall_clock():
                     self._run_batch(notes_early=not (state.faults or error))
         self._ending.committed = read(self.contract, self.scratch, self._ending, ledger=self.input.ledger)
         return self._ending
+
+    def end_with_this_batch(self) -> None:
+        """No further one runs."""
+        self._is_over = True
 
     def rows_left(self) -> str:
         """Which rows a reader sees in an empty folder; empty if there are none. Leaves the folder as it was."""
@@ -161,7 +172,8 @@ class SimulatedQuery:
 
         moved = MovedClock(clock, seconds)
         try:
-            yield
+            with day_of_spark(self.session, self.contract.given.files, is_next=seconds > 0):
+                yield
         finally:
             moved.stop()
         clock.date_files(self.scratch.path, seconds)
@@ -217,6 +229,8 @@ class SimulatedQuery:
 
     def reach(self, point: str) -> None:
         self.passed[point] += 1
+        if self.passed[point] > PASSES_MOST and is_line(point):
+            return
         files = self.contract.given.files
         self.line = source_line(line_on_stack(files), files) or self.line
         self._visit(point)
@@ -288,12 +302,17 @@ def describe_error(error: BaseException, files: dict[str, str]) -> str:
     return f"{type(error).__name__} at {files[file]}:{line} ({text}): {first}"
 
 
-def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Observation, CrashState, list[tuple[int, str, int]]]:
+LeftInside = Callable[[CrashState, Fault], tuple[CrashState | None, Trail]]  # and what was passed up to it
+
+
+def follow(
+    query: SimulatedQuery, schedule: Schedule, *, left_inside: LeftInside | None = None
+) -> tuple[Observation, CrashState, Trail]:
     """One schedule from the empty folder: the ending, the state after its last fault, and every point passed. An error
-    can be its last fault only.
+    can be its last fault only. `left_inside`: what a death at a system call leaves of a run from a state.
     """
     state = CrashState(target={})
-    trail: list[tuple[int, str, int]] = []
+    trail: Trail = []
 
     def visit(point: str) -> None:
         trail.append((len(state.faults), point, query.batch))
@@ -303,16 +322,18 @@ def follow(query: SimulatedQuery, schedule: Schedule) -> tuple[Observation, Cras
             if fault.kind in FAILING:
                 ending = query.run(state, visit=visit, error=fault)
                 return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
-            left = _left_at(query, state, fault, trail=trail)
+            if left_inside is not None and is_system_call(fault.point):
+                left, passed = left_inside(state, fault)
+                trail += passed
+            else:
+                left = _left_at(query, state, fault, trail=trail)
             if left is None:
                 return query.run(state), state, trail
             state = left
         return query.run(state, visit=visit), state, trail
 
 
-def _left_at(
-    query: SimulatedQuery, state: CrashState, fault: Fault, *, trail: list[tuple[int, str, int]]
-) -> CrashState | None:
+def _left_at(query: SimulatedQuery, state: CrashState, fault: Fault, *, trail: Trail) -> CrashState | None:
     """None if the point was passed less often."""
     left: list[CrashState] = []
 
@@ -321,6 +342,7 @@ def _left_at(
             trail.append((len(state.faults), point, query.batch))
         if (point, query.passed[point]) == (fault.point, fault.occurrence):
             left.append(query.left_by(state, point, fault.kind))
+            query.end_with_this_batch()
 
     query.run(state, visit=visit)
     return left[0] if left else None

@@ -35,7 +35,11 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
             continue
         kind = KINDS[fault.kind]
         hook, is_call = kind.needs, is_system_call(fault.point)
-        if is_call and (contract.kind == "foreach_batch" or shell != "process"):
+        if is_call and contract.kind == "foreach_batch":
+            if (fault.kind, shell) != ("kill-job", "simulated"):
+                return f"{fault}: at calls of a foreachBatch function there is kill-job only. Replay it --on simulated"
+            continue
+        if is_call and shell != "process":
             return f"{fault}: system calls are watched where sinks are processes. Replay it with --on process"
         if is_call and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} cannot strike there: {kind.sentence}"

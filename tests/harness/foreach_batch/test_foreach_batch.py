@@ -249,7 +249,7 @@ def check_subject(subject: dict[str, Any]) -> None:
     for shell in shells:
         found = [each for each in subject["findings"] if each["claimed"] and each["shell"] == shell]
         assert (oracles, lines) == ({each["oracle"] for each in found}, {each["line"]["text"] for each in found})
-        usual = [each for each in found if "job=edge-case-values" not in each["schedule"]]  # that has larger batches
+        usual = [each for each in found if " " not in each["schedule"]]  # one death; other jobs have larger batches
         assert {len(each["lost"] + each["extra"]) for each in usual} <= {ROWS // BATCHES}
     assert 0 == shells["simulated"]["kills"]
     simulated = shells["simulated"]

@@ -1,0 +1,64 @@
+"""Deaths at what only other batches do: lines that the usual ones do not execute, and turns of loops that they lack."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, Fault
+from sinkproof.foreach_batch.certifying_query import KILL
+from sinkproof.foreach_batch.simulated_batches import Trail
+
+DEATHS_MOST: Final = 24  # of one job: each is followed by most of its batches
+TURNS: Final = 2  # of a loop with a new line: what the first one has done is there before the second
+
+
+class _Pass(NamedTuple):
+    line: str
+    before: str  # the line before it in this batch; empty: it is the first
+    occurrence: int
+    turn: int  # within its batch
+    batch: int
+
+
+def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool) -> list[Fault]:
+    """`usual`, `other`: of runs without faults. New lines come first. `chunks`: a number in the code may be the size of
+    one, so that a second turn of a loop, or a line after another one than usual, may leave what none has left before.
+    """
+    known = list(_passes(usual))
+    turns = Counter({passed.line: passed.turn for passed in sorted(known, key=lambda each: each.turn)})
+    pairs = {(passed.before, passed.line) for passed in known}
+    found: dict[tuple[int, str, str], _Pass] = {}
+    for passed in _passes(other):
+        if not turns[passed.line] and passed.turn <= TURNS:
+            what = 0, passed.line, str(passed.turn)
+        elif chunks and turns[passed.line] == 1 and passed.turn == 2:
+            what = 1, passed.line, ""
+        elif chunks and turns[passed.line] and (passed.before, passed.line) not in pairs:
+            what = 2, passed.line, passed.before
+        else:
+            continue
+        if what not in found or found[what].batch == 0 < passed.batch:  # rather where rows of a batch are there already
+            found[what] = passed
+    chosen = sorted(found.items(), key=lambda item: item[0][0])
+    return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for _, passed in chosen[:DEATHS_MOST]]
+
+
+def _passes(trail: Trail) -> Iterator[_Pass]:
+    """Of lines, in runs without faults."""
+    occurrences: Counter[str] = Counter()
+    for batch, points in groupby(trail, key=lambda each: each[2]):
+        turns: Counter[str] = Counter()
+        before = ""
+        for line in _lines(points):
+            occurrences[line] += 1
+            turns[line] += 1
+            yield _Pass(line, before, occurrences[line], turns[line], batch)
+            before = line
+
+
+def _lines(points: Iterable[tuple[int, str, int]]) -> Iterator[str]:
+    return (point for _, point, _ in points if is_line(point))

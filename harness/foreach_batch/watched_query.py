@@ -1,0 +1,217 @@
+"""What a death inside one call of a function leaves: inside Spark's writer, native code, a Python worker, a program.
+
+The query runs in a driver of its own, of which each system call that changes the folder is watched, as are those of its
+JVM, its workers and whatever else it starts. Right before each of them, while the second batch runs, the folder is
+copied: a death of all of them there leaves just that. The simulated query goes on from the copies.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, ForkServerError, NoReply
+from sinkproof.chaos.schedule import COORDINATOR, Fault
+from sinkproof.chaos.system_calls.place_names import SOCKET
+from sinkproof.chaos.system_calls.seccomp_filter import put_on
+from sinkproof.chaos.system_calls.supervisor import NotifiedCall, SystemCallWatch
+from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
+from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
+from sinkproof.foreach_batch.certifying_query import KILL
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
+from sinkproof.foreach_batch.traced_workers import MODULE, announce, lines_noted
+from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
+from sinkproof.reports.document import SourceLine
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, freeze_folder
+from sinkproof.subject.service_options import ServiceOptions
+from sinkproof.subject.services_in_use import ServicesInUse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENTRY: Final = "sinkproof.foreach_batch.watched_query:serve"
+BATCH: Final = 1  # the second one: the folder is not empty, and another batch follows
+WORKER_LINES: Final = "lines of workers"
+SILENCE_SECONDS: Final = 120.0
+END_SECONDS: Final = 1.0
+LAST_WORDS: Final = 500
+
+
+class NotRun(Exception):
+    """The watched driver came to no result. The message says why."""
+
+
+class FolderCopies:
+    """The record of the watch. Each state that a death between two calls leaves while `state` is set; else nothing is
+    copied, but places are counted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.begin(CrashState(target={}))
+
+    def begin(self, state: CrashState) -> None:
+        self.state, self.is_on = state, False
+        self.passed = Counter(state.passed)
+        self.query = state.query
+        self.line: SourceLine | None = None
+        self.left: list[CrashState] = []
+        self.trail: Trail = []
+
+    def carry_out(self, call: NotifiedCall) -> None:
+        if call.change.about == SOCKET:
+            return
+        point = call.change.point
+        self.passed[point] += 1
+        self.trail.append((len(self.state.faults), point, self.query.batch))
+        if self.is_on:
+            fault = Fault(COORDINATOR, point, self.passed[point], KILL)
+            self.left.append(
+                CrashState(
+                    target=freeze_folder(self.folder),
+                    query=self.query.after(BatchEvent.CRASH),
+                    faults=(*self.state.faults, fault),
+                    passed=Counter(self.passed),
+                    line=self.line,
+                )
+            )
+
+    def map(self, path: str) -> None:
+        """What is written there is found by the next copy."""
+
+
+class Orders(NamedTuple):
+    """What the driver is started with. `place`: of the function; `path`: of the scratch folder."""
+
+    place: str
+    path: str
+    folder: str
+    options: Mapping[str, Any]
+
+
+class WatchedQuery:
+    """The parent's side. Raises NotWatched, NotRun."""
+
+    def __init__(
+        self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str = ENTRY
+    ) -> None:
+        """`folder`: for what Spark writes. `entry`: of the driver."""
+        self.copies, self.folder = FolderCopies(scratch.path), folder
+        orders = Orders(contract.given.place, str(scratch.path), str(folder), asdict(scratch.services.options))
+        self.child: ChildProcess = server.spawn(entry, orders)
+        self.watch = self._watch(scratch.path)
+        self._receive()
+
+    def _watch(self, path: Path) -> SystemCallWatch:
+        """A driver that has died says nothing about the kernel."""
+        try:
+            return watch_of(self.child, path, record=self.copies)
+        except NotWatched as why:
+            has_died = self.child.join(Deadline(END_SECONDS)) is not None
+            self.child.kill()
+            self.child.close()
+            if has_died:
+                raise NotRun(f"its driver ended: {self._last_words}") from why
+            raise
+
+    @property
+    def _last_words(self) -> str:
+        return self.child.output.tail().strip()[-LAST_WORDS:]
+
+    def states_inside(self, state: CrashState) -> list[CrashState]:
+        """Those that deaths inside calls leave while the second batch runs, in a run from `state`."""
+        copies = self.copies
+        copies.begin(state)
+        self._send(state)
+        while (message := self._receive()) is not None:
+            point, copies.query, copies.line, is_inside = message
+            copies.passed[point] += 1
+            copies.trail.append((len(state.faults), point, copies.query.batch))
+            copies.is_on = is_inside
+            self._send(None)
+        copies.is_on = False
+        return copies.left
+
+    def lines_of_workers(self) -> set[str]:
+        """Of the function's modules, that Spark's Python workers have executed so far."""
+        return lines_noted(self.folder / WORKER_LINES)
+
+    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+        """What this death leaves of a run from `state`, and what was passed up to it; None: it met no such call."""
+        left = next((each for each in self.states_inside(state) if each.faults[-1] == fault), None)
+        passed, times = self.copies.trail, state.passed[fault.point]
+        for number, (_, point, _) in enumerate(passed, 1):
+            times += point == fault.point
+            if (point, times) == (fault.point, fault.occurrence):
+                return left, passed[:number]
+        return left, passed
+
+    def _send(self, message: Any) -> None:
+        self.child.send(pickle.dumps(message), Deadline(SILENCE_SECONDS))
+
+    def _receive(self) -> Any:
+        try:
+            return pickle.loads(self.child.receive(Deadline(SILENCE_SECONDS)))
+        except NoReply as silence:
+            raise NotRun(f"its driver does not answer: {self._last_words}") from silence
+
+    def close(self) -> None:
+        self.child.kill()
+        self.watch.close()
+        self.child.close()
+
+
+@contextmanager
+def watched_query(contract: Contract, scratch: Scratch) -> Iterator[WatchedQuery]:
+    """Raises NotWatched, NotRun."""
+    with ForkServer() as server, tempfile.TemporaryDirectory(dir=scratch.path.parent) as folder:
+        try:
+            query = WatchedQuery(server, contract, scratch, folder=Path(folder))
+        except ForkServerError as error:
+            raise NotRun(str(error)) from error
+        try:
+            yield query
+        finally:
+            query.close()
+
+
+def serve(inside: Inside, orders: Orders) -> None:
+    """The entry of the driver."""
+    put_on(inside.channel)
+    os.chdir(orders.path)
+    contract = load(orders.place)
+    folder = Path(orders.folder)
+    os.environ |= announce(contract.given.files, folder / WORKER_LINES)
+    settings = {"spark.python.daemon.module": MODULE}
+    session = start_session(folder=folder, here=Path(orders.path), settings=settings)
+    serve_with(session, contract, inside, orders=orders)
+    stop_session(session)
+
+
+def serve_with(session: SparkSession, contract: Contract, inside: Inside, *, orders: Orders) -> None:
+    """It waits for an answer at each point, so that each of its calls is known to come between two of them."""
+    services = ServicesInUse(options=ServiceOptions(**orders.options))
+    scratch = Scratch(name=f"{contract.name}-simulated", path=Path(orders.path), services=services)
+    query = SimulatedQuery(contract, scratch, session)
+
+    def visit(point: str) -> None:
+        state = query.query
+        is_inside = state == MicroBatches(BATCH, BatchPhase.PLANNED)
+        inside.send(pickle.dumps((point, state, query.line, is_inside)))
+        inside.receive()
+
+    inside.send(pickle.dumps(None))
+    while (order := inside.receive()) is not None:
+        query.run(pickle.loads(order), visit=visit)
+        inside.send(pickle.dumps(None))

@@ -1,0 +1,50 @@
+"""Which deaths are tried where only other batches lead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sinkproof.chaos.points import line_point
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+
+
+def trail(*batches: str) -> list[tuple[int, str, int]]:
+    """A letter is a line."""
+    return [(0, line_point("f.py", ord(letter)), batch) for batch, letters in enumerate(batches) for letter in letters]
+
+
+def places(usual: list[tuple[int, str, int]], other: list[tuple[int, str, int]], *, chunks: bool) -> list[str]:
+    found = deaths_in_other_batches(usual, other, chunks=chunks)
+    return [f"{chr(int(fault.point[10:-1]))}#{fault.occurrence}" for fault in found]
+
+
+@pytest.mark.parametrize(
+    ("other", "chunks", "expected"),
+    [
+        (("abd", "abd"), True, []),
+        (("abd", "axd"), False, ["x#1"]),  # a new line
+        (("abd", "ayzyzyzd"), False, ["y#1", "z#1", "y#2", "z#2"]),  # before its second turn there is something
+        (("abd", "abcbcd"), False, ["c#1", "c#2"]),
+        (("abab", "ababd"), False, []),
+        (("abab", "ababd"), True, ["a#4", "b#4"]),  # a second turn, in the second batch
+    ],
+)
+def test_new_lines_and_further_turns_are_struck(other: tuple[str, ...], chunks: bool, expected: list[str]) -> None:
+    assert expected == places(trail("abd", "abd", "abd"), trail(*other), chunks=chunks)
+
+
+@pytest.mark.parametrize("function", ["keep_five", "compare_as_text", "compact_by_fives"])
+def test_what_is_wrong_from_the_sixth_batch_on_is_found(function: str, query: Callable[..., SimulatedQuery]) -> None:
+    simulated = query(function, module="many_batches")
+    _, _, usual = follow(simulated, Schedule())
+    ending, _, trail_of_many = follow(simulated, Schedule(job="many-checkpoints"))
+    deaths = deaths_in_other_batches(usual, trail_of_many, chunks=True)
+    endings = [ending, *(follow(simulated, Schedule((each,), job="many-checkpoints"))[0] for each in deaths)]
+    wrong = sum(
+        sorted(each.committed) != [(split, offset) for split in (0, 1) for offset in range(24)] for each in endings
+    )
+    assert wrong

@@ -1,0 +1,81 @@
+"""What deaths inside one line of a foreachBatch function leave: its calls, and those of programs that it starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.schedule import parse
+from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_results import FunctionResults
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
+from sinkproof.reports.progress import SILENT
+
+ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
+
+pytestmark = pytest.mark.usefixtures("watch_of_system_calls")
+
+
+@contextmanager
+def watched(query: SimulatedQuery, folder: Path) -> Iterator[WatchedQuery]:
+    with ForkServer(preload=[str(ENTRY)]) as server:
+        driver = WatchedQuery(server, query.contract, query.scratch, folder=folder, entry=f"{ENTRY.stem}:serve")
+        try:
+            yield driver
+        finally:
+            driver.close()
+
+
+def campaign(query: SimulatedQuery, folder: Path) -> FunctionResults:
+    results = FunctionResults(query.contract, query.scratch, progress=SILENT)
+    carried_out = SimulatedFunctionCampaign(query, results, deadline=Deadline(60), watch=lambda: watched(query, folder))
+    plan = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith(("a crash at", "a death inside"))]
+    carried_out.carry_out(plan)
+    carried_out.closure()
+    return results
+
+
+def test_a_file_that_a_program_has_begun_is_no_copy(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
+    simulated = query("copy_unless_there", module="inside_calls")
+    lost = [each for each in campaign(simulated, tmp_path).findings if each.claimed]
+    assert ["O1"] == [each.oracle for each in lost]
+    assert re.fullmatch(r"syscall\((ioctl|copy_file_range|write) out-\*\)#2=kill-job", lost[0].schedule)
+    assert "killed in line 26 of inside_calls.py (subprocess.run" in lost[0].why
+    with watched(simulated, tmp_path) as driver:
+        ending, state, trail = follow(simulated, parse(lost[0].schedule), left_inside=driver.left_at)
+    assert 8 == len(ending.committed)
+    before = [point for start, point, _ in trail if start == 0]
+    assert lost[0].schedule.partition("#")[0] == before[-1]
+    assert state.line is not None
+    assert 26 == state.line.number
+
+
+def test_a_copy_that_is_renamed_is_right_and_each_call_counts(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    results = campaign(query("copy_and_rename", module="inside_calls"), tmp_path)
+    assert [] == [each for each in results.findings if each.claimed]
+    outward = results.coverage.outward.document()
+    assert outward is not None
+    assert 0 == outward.left_total
+    assert outward.calls == outward.killed > 1
+    assert "syscall(write part)" in outward.names
+    assert [name for name in outward.names if name.endswith(" new)")]
+
+
+def test_a_driver_that_dies_is_no_kernel_that_offers_no_watch(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    simulated = query("copy_and_rename", module="inside_calls")
+    with (
+        ForkServer(preload=[str(ENTRY)]) as server,
+        pytest.raises(NotRun, match=r"(?s)its driver ended: .*no spark today"),
+    ):
+        WatchedQuery(server, simulated.contract, simulated.scratch, folder=tmp_path, entry=f"{ENTRY.stem}:die")
