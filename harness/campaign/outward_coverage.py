@@ -7,6 +7,7 @@ decision, and once after it. Of a sink in Python, only calls that no line explai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -19,6 +20,7 @@ from sinkproof.generators.fault_sites import last_decision, passes
 from sinkproof.generators.native_calls import kills_in_native_code, unexplained
 from sinkproof.reports.document import OutwardCalls, PowerLosses
 
+VOID_TIMES: Final = 2  # then the call of a recovery is one that other subtasks may make first
 KINDS_AT_OUTWARD_CALLS: Final = ("kill", "stop", "pause", "error", "land", "unanswered")
 SINK: Final = "sink[0]"  # at the calls of all subtasks the same faults can strike
 LEFT_LISTED_MOST: Final = 3
@@ -36,6 +38,7 @@ class OutwardCoverage:
     recoveries: dict[Schedule, bool] = field(default_factory=dict)  # a second kill, before a call of the recovery
     alike: set[tuple[object, ...]] = field(default_factory=set)  # recoveries that were taken
     passed: set[str] = field(default_factory=set)  # in any run
+    void: Counter[Schedule] = field(default_factory=Counter)  # kills in recoveries that did not make the call again
     by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_OUTWARD_CALLS})
     unseen: dict[str, None] = field(default_factory=dict)  # why changes may have been missed
     elsewhere: dict[str, None] = field(default_factory=dict)  # names of what a command changes outside of its folder
@@ -61,6 +64,8 @@ class OutwardCoverage:
             if self.is_native:
                 self.edges = [Schedule((kill,)) for kill in kills_in_native_code(result, edges=True)]
                 self.calls_alike = len(unexplained(result)) - len(found)
+        if schedule in self.recoveries and schedule.faults[0] in result.struck:
+            self.void[schedule] += not result.fired
         if not result.fired:
             return
         if schedule in self.calls:
@@ -83,8 +88,14 @@ class OutwardCoverage:
             }
 
     def left(self) -> list[Schedule]:
-        """Kills that have not been tried, or have not found their place."""
-        return [schedule for schedule, done in (*self.calls.items(), *self.recoveries.items()) if not done]
+        """Kills that have not been tried, or have not found their place; but those in a recovery that did not make the
+        call again, of which another one was killed before a call of that name.
+        """
+        left = [schedule for schedule, done in (*self.calls.items(), *self.recoveries.items()) if not done]
+        return [schedule for schedule in left if not self._is_made_elsewhere(schedule)]
+
+    def _is_made_elsewhere(self, schedule: Schedule) -> bool:
+        return self.void[schedule] >= VOID_TIMES and schedule.faults[-1].point in self.by_kind["kill"]
 
     def names_left(self, kind: str) -> list[str]:
         """Names of calls of the run without faults at which this kind applies and did not strike."""

@@ -241,6 +241,20 @@ def test_calls_of_a_recovery_are_those_of_openings_after_the_death() -> None:
     assert [Fault("sink[0]", POINTS[1], 1, "kill")] == list(found)
 
 
+def test_a_call_that_a_recovery_does_not_make_again_is_left_unless_its_name_was_killed_elsewhere() -> None:
+    first = f"sink[0].{POINTS[0]}#1=kill"
+    pair = f"{first} sink[1].{POINTS[1]}#1=kill"
+    coverage = OutwardCoverage()
+    coverage.recoveries[parse(pair)] = False
+    again = replace(result_of(pair, POINTS[0]), struck=parse(first).faults)
+    for result in (result_of(pair, struck=False), again, again):  # the first one shows nothing of a recovery
+        coverage.add(result)
+        assert [parse(pair)] == coverage.left()
+    coverage.add(result_of(f"sink[0].{POINTS[1]}#1=kill", POINTS[1]))
+    assert [] == coverage.left()
+    assert not coverage.recoveries[parse(pair)], "it was not killed there"
+
+
 def test_a_run_that_does_not_meet_the_call_leaves_it_open_and_one_that_does_closes_it() -> None:
     coverage = OutwardCoverage()
     coverage.add(result_of("no-fault", POINTS[1]))
