@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import select
 import socket
 import struct
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ PIDFD_GETFD: Final = 438
 PART: Final = struct.Struct("QQ")  # struct iovec: address, length
 MESSAGE: Final = struct.Struct("QI4xQQQQ")  # struct msghdr: name and its length, parts and their number, control data
 PARTS_MOST: Final = 1024
+# socket(7): a classic BPF program says how many bytes of a packet are kept; the kernel never cuts a header of TCP.
+ATTACH_FILTER: Final = 26
+FILTER: Final = struct.Struct("HBBI")  # struct sock_filter: code, jumps, constant
+PROGRAM: Final = struct.Struct("H6xQ")  # struct sock_fprog: length, address
+BPF_RETURN: Final = 0x06
+HEADER, NOTHING = 1, 0
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -50,13 +57,25 @@ def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
 
 
 def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
-    """How many bytes were sent. The socket receives nothing from then on: its next read is at the end."""
+    """How many bytes were sent, by the same socket, which receives nothing that comes later."""
     data = _bytes_to_send(tracee, name, arguments)
     with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
-        sent = connection.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        with suppress(OSError):  # it has no peer, and so no reply
-            connection.shutdown(socket.SHUT_RD)
-        return sent
+        return send_and_be_deaf(connection, data)
+
+
+def send_and_be_deaf(connection: socket.socket, data: bytes) -> int:
+    """How many bytes were sent. The next read finds what came before, and then the end of the connection; so does each
+    later one, however soon a reply comes. A client of datagrams waits for its reply in vain.
+    """
+    if not select.select((), (connection,), (), 0)[1]:
+        raise OSError(errno.EAGAIN, "the buffer of the socket is full")
+    with suppress(OSError):  # it has no peer, and so no reply
+        connection.shutdown(socket.SHUT_RD)  # in TCP, what comes later could be read all the same
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
+        keep = HEADER if connection.type == socket.SOCK_STREAM else NOTHING  # headers acknowledge what was sent
+        program = ctypes.create_string_buffer(FILTER.pack(BPF_RETURN, 0, 0, keep))
+        connection.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, PROGRAM.pack(1, ctypes.addressof(program)))
+    return connection.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
 def _bytes_to_send(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bytes:
