@@ -56,6 +56,16 @@ def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
         return os.write(ours, data) if name == "write" else os.pwrite(ours, data, offset)
 
 
+def hang_up(tracee: Tracee, descriptor: int) -> None:
+    """The connection of this socket is lost for both ends: a client may read first what the other end has to say."""
+    with (
+        suppress(OSError),  # it has none, or the container forbids pidfd_getfd(2)
+        _opened(tracee, descriptor) as ours,
+        socket.socket(fileno=os.dup(ours)) as connection,
+    ):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes were sent, by the same socket, which receives nothing that comes later."""
     data = _bytes_to_send(tracee, name, arguments)

@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
@@ -38,6 +38,7 @@ NEVER_THE_SAME: Final = re.compile(  # of Python's tempfile, a UUID, or 128 bits
     rf"(?<![0-9A-Za-z])(?:tmp(?!_[a-z]{{7}})[a-z0-9_]{{8}}|{UUID.pattern}|[0-9a-f]{{32}})(?![0-9A-Za-z_])"
     r"|^[a-z0-9_]{8}$"  # with such a file tempfile tries whether it may write there
 )
+LISTENING: Final = "0A"  # a state in the kernel's table of TCP sockets
 MAY_WRITE: Final = os.O_WRONLY | os.O_RDWR
 
 
@@ -107,11 +108,16 @@ class PlaceNames:
     """Names calls that change something below `folder`, or send to a socket other than `own_socket`. `elsewhere`: those
     that change anything outside of it have names, too, their whole paths; each path is kept here, and whether it was
     found as others have left it. Temporary files have no names: until one is found so, no other attempt can tell
-    whether it is there. None: all these calls are left out.
+    whether it is there. None: all these calls are left out. `to_servers`: sockets count only if the program has
+    connected them to an address that it has not bound itself.
     """
 
-    def __init__(self, folder: str, *, own_socket: str = "", elsewhere: dict[str, bool] | None = None) -> None:
+    def __init__(
+        self, folder: str, *, own_socket: str = "", elsewhere: dict[str, bool] | None = None, to_servers: bool = False
+    ) -> None:
         self.folder, self.own_socket, self.elsewhere = os.path.realpath(folder), own_socket, elsewhere
+        self.to_servers: set[str] | None = set() if to_servers else None  # such sockets, as the kernel names them
+        self._own_servers: set[str] = set()  # sockets that it has bound, and their paths
         self.peers: dict[str, None] = {}  # addresses to which it has connected
         self.bound: dict[str, None] = {}  # addresses outside of the folder that it has bound
         self._met: set[str] = set()  # paths elsewhere
@@ -143,7 +149,8 @@ class PlaceNames:
         found = self._of_files.get((name, path))
         if found is None:
             if path.startswith("socket:"):
-                return OutwardChange(name, SOCKET) if path != self.own_socket else None
+                counts = path != self.own_socket if self.to_servers is None else path in self.to_servers
+                return OutwardChange(name, SOCKET) if counts else None
             found = self._below_or_elsewhere(name, (path.removesuffix(DELETED),))
             if found is not None:
                 self._of_files[name, path] = found
@@ -203,20 +210,50 @@ class PlaceNames:
             return path if counts and tracee.may_write(_signed(descriptor)) else ""
         return ""
 
-    def note_peer(self, tracee: Tracee, address: int, size: int) -> None:
-        """The program is about to connect to it."""
-        if peer := peer_name(tracee.read(address, min(size, ADDRESS_BYTES_MOST))):
+    def note_peer(self, tracee: Tracee, arguments: Sequence[int]) -> None:
+        """The program is about to connect a socket to it. `arguments`: of connect(2), as those of bind(2) below."""
+        descriptor, address, size = arguments[:3]
+        if peer := peer_name(_address(tracee, address, size)):
             self.peers[peer] = None
+            if self.to_servers is not None and not self._is_own_server(tracee, peer):
+                self.to_servers.add(tracee.opened(_signed(descriptor)))
 
-    def note_bound(self, tracee: Tracee, address: int, size: int) -> None:
-        """The program is about to bind it. A port that the kernel chooses is no other program's."""
-        given = tracee.read(address, min(size, ADDRESS_BYTES_MOST))
+    def _is_own_server(self, tracee: Tracee, peer: str) -> bool:
+        if peer.startswith(("/", "@")):
+            return peer in self._own_servers
+        port = int(peer.rpartition(":")[2])
+        return any(listener in self._own_servers for listener in _listeners(tracee, port))
+
+    def note_bound(self, tracee: Tracee, arguments: Sequence[int]) -> None:
+        """The program is about to bind a socket to it. A port that the kernel chooses is no other program's."""
+        descriptor, address, size = arguments[:3]
+        self._own_servers.add(tracee.opened(_signed(descriptor)))
+        given = _address(tracee, address, size)
         path = unix_path(given)
         if path and not path.startswith("@"):
             path = os.path.normpath(os.path.join(os.readlink(f"/proc/{tracee.thread}/cwd"), path))
         name = path or peer_name(given)
+        self._own_servers.add(name)
         if name and not self.below(name):
             self.bound[name] = None
+
+
+def _address(tracee: Tracee, address: int, size: int) -> bytes:
+    return tracee.read(address, min(size & 0xFFFFFFFF, ADDRESS_BYTES_MOST))
+
+
+def _listeners(tracee: Tracee, port: int) -> Iterator[str]:
+    """The sockets that listen at this port, as the kernel names them (proc_pid_net(5))."""
+    for line in _lines_of(f"/proc/{tracee.thread}/net/tcp", f"/proc/{tracee.thread}/net/tcp6"):
+        _, local, _, state, *rest = line.split()[:10]
+        if state == LISTENING and int(local.rpartition(":")[2], 16) == port:
+            yield f"socket:[{rest[-1]}]"
+
+
+def _lines_of(*tables: str) -> Iterator[str]:
+    for table in tables:
+        with suppress(FileNotFoundError), open(table) as lines:  # a kernel without IPv6 has one of them
+            yield from lines
 
 
 def is_harmless(path: str) -> bool:

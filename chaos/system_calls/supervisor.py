@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.carried_out import carried_out, half_written, sent_and_deaf
+from sinkproof.chaos.system_calls.carried_out import carried_out, half_written, hang_up, sent_and_deaf
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 
@@ -40,7 +40,7 @@ class Act(enum.Enum):
 
     KILL = "the program dies, and the call is never carried out"
     HOLD = "the call waits until the owner of the watch lets it go on"
-    FAIL = "the call fails, and is not carried out"
+    FAIL = "the call fails, and is not carried out; the connection of a socket is lost"
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
     CUT = "half of the bytes are written, and the call says so"
 
@@ -190,9 +190,9 @@ class SystemCallWatch:
             if number == MAP_NUMBER:
                 self._note_map(tracee, arguments[4])
             elif number == CONNECT_NUMBER:
-                self.names.note_peer(tracee, arguments[1], arguments[2] & 0xFFFFFFFF)
+                self.names.note_peer(tracee, arguments)
             elif number == BIND_NUMBER:
-                self.names.note_bound(tracee, arguments[1], arguments[2] & 0xFFFFFFFF)
+                self.names.note_bound(tracee, arguments)
             else:
                 change = self.names.change(tracee, NAMES[number], tuple(arguments))
             fcntl.ioctl(self.listener, IS_VALID, struct.pack("Q", identity))  # else another thread was looked at
@@ -242,6 +242,8 @@ class SystemCallWatch:
             case Act.HOLD:
                 self._suspended = call
             case Act.FAIL:
+                if is_socket:
+                    hang_up(call.tracee, call.arguments[CALLS[call.change.call].descriptor or 0])
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)

@@ -79,9 +79,10 @@ def watch_of(
     record: Record | None = None,
     armed: Armed | None = None,
     elsewhere: dict[str, bool] | None = None,
+    to_servers: bool = False,
 ) -> SystemCallWatch:
-    """Of a child that puts the filter on itself: its first outward call waits for this. `elsewhere`: as for PlaceNames.
-    Raises NotWatched; the child goes on then.
+    """Of a child that puts the filter on itself: its first outward call waits for this. `elsewhere`, `to_servers`: as
+    for PlaceNames. Raises NotWatched; the child goes on then.
     """
     try:
         child.await_ready(child.channel.fileno(), select.POLLIN, Deadline(START_SECONDS))
@@ -91,7 +92,7 @@ def watch_of(
     if listener < 0:
         raise NotWatched(reason(-listener))
     kill = partial(child.signal, signal.SIGKILL)
-    names = PlaceNames(str(folder), own_socket=own_socket, elsewhere=elsewhere)
+    names = PlaceNames(str(folder), own_socket=own_socket, elsewhere=elsewhere, to_servers=to_servers)
     return SystemCallWatch(listener, names, kill=kill, marks=marks, record=record, armed=armed)
 
 
@@ -105,6 +106,7 @@ def watched(
     record: Record | None = None,
     armed: Armed | None = None,
     elsewhere: dict[str, bool] | None = None,
+    to_servers: bool = False,
 ) -> Iterator[tuple[ChildProcess, SystemCallWatch]]:
     """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards. `armed`: a place that is
     to be struck, from its very first call on.
@@ -113,7 +115,7 @@ def watched(
     child = server.spawn(ENTRY, list(words), (os.getcwd(), dict(variables)), descriptors=[nothing])
     os.close(nothing)
     try:
-        watch = watch_of(child, folder, record=record, armed=armed, elsewhere=elsewhere)
+        watch = watch_of(child, folder, record=record, armed=armed, elsewhere=elsewhere, to_servers=to_servers)
         try:
             yield child, watch
         finally:

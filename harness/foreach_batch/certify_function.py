@@ -11,10 +11,11 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, KILL, LOSE, UNANSWERED
+from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
     STREAMING_FUNCTION_PLAN,
@@ -24,8 +25,9 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import CrashState, LeftInside, SimulatedQuery, Trail, follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
+from sinkproof.foreach_batch.struck_driver import struck_drivers
 from sinkproof.foreach_batch.watched_query import NotRun, watched_query
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
@@ -59,7 +61,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
                 simulated_query(contract, scratch, progress=progress) as query,
                 _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
             ):
-                ending, state, trail = follow(query, schedule, left_inside=inside)
+                ending, state, trail = follow(query, schedule, inside=inside)
                 return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
         with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
@@ -79,23 +81,20 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
 @contextmanager
 def _watched_if_needed(
     contract: Contract, scratch: Scratch, schedule: Schedule, *, progress: Progress
-) -> Iterator[LeftInside | None]:
-    """What deaths inside calls leave, if the schedule has any. Raises ContractError where they cannot be watched."""
+) -> Iterator[FaultsInside | None]:
+    """For faults inside calls, if the schedule has any. Raises ContractError where they cannot be injected."""
     if not any(is_system_call(fault.point) for fault in schedule.faults):
         yield None
         return
-
-    def left_inside(state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+    watch = watched_query if can_be_copied(contract) else struck_drivers
+    try:
         with (
             heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),
-            watched_query(contract, scratch) as watched,
+            watch(contract, scratch) as inside,
         ):
-            return watched.left_at(state, fault)
-
-    try:
-        yield left_inside
+            yield inside
     except (NotWatched, NotRun) as why:
-        raise ContractError(f"no death inside a call can be shown: {why}") from why
+        raise ContractError(f"no fault inside a call can be shown: {why}") from why
 
 
 def refuse_other_faults(schedule: Schedule, shell: str) -> None:
@@ -121,7 +120,7 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
 
 def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
     deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)
-    copies = not (results.contract.offers("setup") or results.contract.offers("teardown"))
+    copies = can_be_copied(results.contract)
     if not copies:
         results.deferred = (
             "the simulated shell could not crash it: what setup makes and teardown removes lies outside of the folder, "
@@ -132,10 +131,18 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
         with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
             results.unknowns += blind_spots(scratch, query.session, canaries)
         watch = partial(watched_query, results.contract, scratch)
-        campaign = SimulatedFunctionCampaign(query, results, deadline=deadline, copies=copies, watch=watch)
+        drivers = partial(struck_drivers, results.contract, scratch)
+        campaign = SimulatedFunctionCampaign(
+            query, results, deadline=deadline, copies=copies, watch=watch, drivers=drivers
+        )
         campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
         results.contract.call_if_there("teardown", scratch)
     return campaign.closure() if copies else None
+
+
+def can_be_copied(contract: Contract) -> bool:
+    """All that it changes lies in its folder."""
+    return not (contract.offers("setup") or contract.offers("teardown"))
 
 
 @contextmanager

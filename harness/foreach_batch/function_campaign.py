@@ -30,8 +30,10 @@ from sinkproof.foreach_batch.certifying_query import (
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
+from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, strike_calls
+from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail, follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.reports.document import ClosureResult
@@ -66,10 +68,11 @@ class SimulatedFunctionCampaign(Campaign):
         deadline: Deadline,
         copies: bool = True,
         watch: Watch | None = None,
+        drivers: OpenDrivers | None = None,
     ) -> None:
         runner: Any = query  # the loop only uses its contract
         super().__init__(runner, results)
-        self.query, self.deadline, self.copies, self.watch = query, deadline, copies, watch
+        self.query, self.deadline, self.copies, self.watch, self.drivers = query, deadline, copies, watch, drivers
         self.trails: dict[str, Trail] = {}  # by job, of runs of other batches without faults
         self.usual = Experiment()  # the run without faults, and what it passed
         self.exploration = Exploration(
@@ -114,6 +117,14 @@ class SimulatedFunctionCampaign(Campaign):
             found = look_inside(self.watch, self.exploration, self.results, deadline=self.deadline)
         if found is not None:
             self.stage.run = crash_inside_calls(found, self.exploration, self.results)
+
+    def strike_calls(self) -> None:
+        """What cannot be copied is struck as it is, by real deaths."""
+        if self.drivers is None:
+            self.stage.skipped = "no driver is watched"
+            return
+        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+            self.stage.run = strike_calls(self.drivers, self.query, self.results, deadline=self.deadline)
 
     def crash_again(self) -> None:
         self.stage.run = self.exploration.crash_again()
@@ -318,7 +329,11 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
     ERRORS_ELSEWHERE,
 )
-WITHOUT_COPIES: Final[Plan] = (*WITHOUT_CRASHES, ERRORS_ELSEWHERE)
+WITHOUT_COPIES: Final[Plan] = (
+    *WITHOUT_CRASHES,
+    Stage(name="a death or an error inside one call", explore=SimulatedFunctionCampaign.strike_calls),
+    ERRORS_ELSEWHERE,
+)
 STREAMING_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE)),
     Stage(name="a kill before the commit", schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT)),

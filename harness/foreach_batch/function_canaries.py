@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, KILL, anomalies_of, named_query
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load

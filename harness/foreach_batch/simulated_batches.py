@@ -17,13 +17,13 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import message_of
 from sinkproof.chaos.lines import LineTracer, Unanswered, line_on_stack
-from sinkproof.chaos.points import is_line, is_system_call
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
@@ -112,6 +112,7 @@ class SimulatedQuery:
         self._is_called = False
         self._seconds = 0.0  # by which the wall clock is ahead, after an outage
         self._restarts: list[Callable[[], None]] = []  # the function may raise, as an error was injected
+        self._may_fail = False
         self._visit: Visit = ignore_point
         self._is_over = False
         self._ending = Observation()
@@ -127,9 +128,27 @@ class SimulatedQuery:
 
     def run(self, state: CrashState, *, visit: Visit = ignore_point, error: Fault | None = None) -> Observation:
         """`error`: is injected once. If the function raises then, the query is started again."""
-        self._put_back(state)
+        if state.faults:  # what lies outside of the folder is as the last run has left it
+            thaw_folder(self.scratch.path, state.target)
+        else:
+            put_back(self.contract, self.scratch, state.target)
+        ending = self.go_on(state, visit=visit, error=error, notes_early=not (state.faults or error))
+        ending.committed = read(self.contract, self.scratch, ending, ledger=self.input.ledger)
+        return ending
+
+    def go_on(
+        self,
+        state: CrashState,
+        *,
+        visit: Visit = ignore_point,
+        error: Fault | None = None,
+        may_fail: bool = False,
+        notes_early: bool = False,
+    ) -> Observation:
+        """From what is there, and without a reader at its end. `may_fail`: an error may come from elsewhere, once."""
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
         self.failed, self.failed_line, self._error, self._restarts = (), None, error, []
+        self._may_fail = may_fail
         self._visit, self._ending, self._is_over = visit, Observation(), False
         self._seconds = self.input.outage_seconds if state.faults else 0.0
         with outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files):
@@ -138,8 +157,7 @@ class SimulatedQuery:
                 if self.query.phase is BatchPhase.COMMITTED:
                     self.query = self.query.after(BatchEvent.PLAN)
                 with self._wall_clock():
-                    self._run_batch(notes_early=not (state.faults or error))
-        self._ending.committed = read(self.contract, self.scratch, self._ending, ledger=self.input.ledger)
+                    self._run_batch(notes_early=notes_early)
         return self._ending
 
     def end_with_this_batch(self) -> None:
@@ -149,18 +167,10 @@ class SimulatedQuery:
     def rows_left(self) -> str:
         """Which rows a reader sees in an empty folder; empty if there are none. Leaves the folder as it was."""
         before = freeze_folder(self.scratch.path)
-        self._put_back(CrashState(target={}))
+        put_back(self.contract, self.scratch, {})
         rows = read(self.contract, self.scratch, Observation())
         thaw_folder(self.scratch.path, before)
         return rows_left_behind(rows)
-
-    def _put_back(self, state: CrashState) -> None:
-        """What lies outside of the folder is as before the first run only if nothing has crashed."""
-        if not state.faults:
-            self.contract.call_if_there("teardown", self.scratch)
-        thaw_folder(self.scratch.path, state.target)
-        if not state.faults:
-            self.contract.call_if_there("setup", self.scratch)
 
     @contextmanager
     def _wall_clock(self) -> Iterator[None]:
@@ -183,7 +193,7 @@ class SimulatedQuery:
             self._write_batch = function_anew(self.contract)
 
     def _keep_driver(self) -> None:
-        """The query is started again in the same one."""
+        pass
 
     def _run_batch(self, *, notes_early: bool) -> None:
         batch = self.query.batch
@@ -199,6 +209,8 @@ class SimulatedQuery:
         except ContractError:
             raise
         except Exception as error:  # the border to the user's function: Spark's query would fail
+            if self._may_fail:
+                self._expect_failures()
             if self._restarts:
                 self.query = self.query.after(BatchEvent.CRASH)
                 self._restarts.pop(0)()
@@ -243,8 +255,13 @@ class SimulatedQuery:
         if error is None or self.failed or (point, self.passed[point]) != (error.point, error.occurrence):
             return False
         self.failed, self.failed_line = (error,), self.line
-        self._restarts = [self._keep_driver, self._start_driver]
+        self._expect_failures()
         return True
+
+    def _expect_failures(self) -> None:
+        """The query is started again in the same driver, and then in another one."""
+        self._may_fail = False
+        self._restarts = [self._keep_driver, self._start_driver]
 
     def left_by(self, state: CrashState, point: str, kind: str) -> CrashState:
         """The state that a crash at this point would leave of the current run from `state`."""
@@ -260,6 +277,13 @@ class SimulatedQuery:
     def _note_early_rows(self, batch: int) -> None:
         rows = set(read(self.contract, self.scratch, Observation()))
         self._ending.early += [(row, batch) for row in sorted(rows.intersection(self.input.identities(batch)))]
+
+
+def put_back(contract: Contract, scratch: Scratch, target: FrozenFolder) -> None:
+    """Everything is as before a first run, and the folder as it was frozen."""
+    contract.call_if_there("teardown", scratch)
+    thaw_folder(scratch.path, target)
+    contract.call_if_there("setup", scratch)
 
 
 def read(
@@ -300,49 +324,3 @@ def describe_error(error: BaseException, files: dict[str, str]) -> str:
     file, line = own[-1]
     text = linecache.getline(file, line).strip()
     return f"{type(error).__name__} at {files[file]}:{line} ({text}): {first}"
-
-
-LeftInside = Callable[[CrashState, Fault], tuple[CrashState | None, Trail]]  # and what was passed up to it
-
-
-def follow(
-    query: SimulatedQuery, schedule: Schedule, *, left_inside: LeftInside | None = None
-) -> tuple[Observation, CrashState, Trail]:
-    """One schedule from the empty folder: the ending, the state after its last fault, and every point passed. An error
-    can be its last fault only. `left_inside`: what a death at a system call leaves of a run from a state.
-    """
-    state = CrashState(target={})
-    trail: Trail = []
-
-    def visit(point: str) -> None:
-        trail.append((len(state.faults), point, query.batch))
-
-    with query.given(schedule.job):
-        for fault in schedule.faults:
-            if fault.kind in FAILING:
-                ending = query.run(state, visit=visit, error=fault)
-                return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
-            if left_inside is not None and is_system_call(fault.point):
-                left, passed = left_inside(state, fault)
-                trail += passed
-            else:
-                left = _left_at(query, state, fault, trail=trail)
-            if left is None:
-                return query.run(state), state, trail
-            state = left
-        return query.run(state, visit=visit), state, trail
-
-
-def _left_at(query: SimulatedQuery, state: CrashState, fault: Fault, *, trail: Trail) -> CrashState | None:
-    """None if the point was passed less often."""
-    left: list[CrashState] = []
-
-    def visit(point: str) -> None:
-        if not left:
-            trail.append((len(state.faults), point, query.batch))
-        if (point, query.passed[point]) == (fault.point, fault.occurrence):
-            left.append(query.left_by(state, point, fault.kind))
-            query.end_with_this_batch()
-
-    query.run(state, visit=visit)
-    return left[0] if left else None

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
-from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, ForkServerError, NoReply
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, ForkServerError, NoReply, Silence
 from sinkproof.chaos.schedule import COORDINATOR, Fault
 from sinkproof.chaos.system_calls.place_names import SOCKET
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
@@ -29,11 +30,12 @@ from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, 
 from sinkproof.foreach_batch.certifying_query import KILL
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
 from sinkproof.foreach_batch.traced_workers import MODULE, announce, lines_noted
+from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, freeze_folder
+from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder
 from sinkproof.subject.service_options import ServiceOptions
 from sinkproof.subject.services_in_use import ServicesInUse
 
@@ -52,43 +54,74 @@ class NotRun(Exception):
     """The watched driver came to no result. The message says why."""
 
 
-class FolderCopies:
-    """The record of the watch. Each state that a death between two calls leaves while `state` is set; else nothing is
-    copied, but places are counted.
-    """
+class CallsPassed:
+    """The record of the watch: where a run is, and which calls it has made."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self) -> None:
         self.begin(CrashState(target={}))
 
     def begin(self, state: CrashState) -> None:
+        """`state`: from which the run starts."""
         self.state, self.is_on = state, False
         self.passed = Counter(state.passed)
         self.query = state.query
         self.line: SourceLine | None = None
-        self.left: list[CrashState] = []
+        self.last = ""  # the point that was passed before
         self.trail: Trail = []
 
+    def pass_point(self, point: str, query: MicroBatches, line: SourceLine | None, *, is_inside: bool) -> None:
+        """The driver waits here, so that its next calls come after this point. `is_inside`: they are examined."""
+        self.query, self.line, self.is_on = query, line, is_inside
+        self._note(point)
+
     def carry_out(self, call: NotifiedCall) -> None:
-        if call.change.about == SOCKET:
+        if not self.counts(call):
             return
-        point = call.change.point
+        self._note(call.change.point)
+        if self.is_on:
+            point = call.change.point
+            self.examine(Fault(COORDINATOR, point, self.passed[point], KILL))
+
+    def _note(self, point: str) -> None:
         self.passed[point] += 1
         self.trail.append((len(self.state.faults), point, self.query.batch))
-        if self.is_on:
-            fault = Fault(COORDINATOR, point, self.passed[point], KILL)
-            self.left.append(
-                CrashState(
-                    target=freeze_folder(self.folder),
-                    query=self.query.after(BatchEvent.CRASH),
-                    faults=(*self.state.faults, fault),
-                    passed=Counter(self.passed),
-                    line=self.line,
-                )
-            )
+        self.last = point if not is_system_call(point) else self.last
+
+    def counts(self, call: NotifiedCall) -> bool:
+        return True
+
+    def examine(self, death: Fault) -> None:
+        """`death`: before this call, which is about to be carried out."""
+
+    def left_by(self, death: Fault, target: FrozenFolder) -> CrashState:
+        return CrashState(
+            target=target,
+            query=self.query.after(BatchEvent.CRASH),
+            faults=(*self.state.faults, death),
+            passed=Counter(self.passed),
+            line=self.line,
+        )
 
     def map(self, path: str) -> None:
         """What is written there is found by the next copy."""
+
+
+class FolderCopies(CallsPassed):
+    """Each state that a death between two calls of the second batch leaves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        super().__init__()
+
+    def begin(self, state: CrashState) -> None:
+        super().begin(state)
+        self.left: list[CrashState] = []
+
+    def counts(self, call: NotifiedCall) -> bool:
+        return call.change.about != SOCKET
+
+    def examine(self, death: Fault) -> None:
+        self.left.append(self.left_by(death, freeze_folder(self.folder)))
 
 
 class Orders(NamedTuple):
@@ -100,14 +133,32 @@ class Orders(NamedTuple):
     options: Mapping[str, Any]
 
 
-class WatchedQuery:
-    """The parent's side. Raises NotWatched, NotRun."""
+class Order(NamedTuple):
+    """One run. `puts_back`: everything is as before a first run, or the folder as in `state`, before it begins, and
+    what is committed is read in the end; else both are left to the parent. `may_fail`: as for SimulatedQuery.go_on.
+    """
+
+    state: CrashState
+    puts_back: bool = True
+    may_fail: bool = False
+
+
+class WatchedDriver:
+    """The parent's side of a driver. Raises NotWatched, NotRun."""
 
     def __init__(
-        self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str = ENTRY
+        self,
+        server: ForkServer,
+        contract: Contract,
+        scratch: Scratch,
+        *,
+        folder: Path,
+        record: CallsPassed,
+        to_servers: bool = False,
+        entry: str = ENTRY,
     ) -> None:
-        """`folder`: for what Spark writes. `entry`: of the driver."""
-        self.copies, self.folder = FolderCopies(scratch.path), folder
+        """`folder`: for what Spark writes. `to_servers`: as for PlaceNames. `entry`: of the driver."""
+        self.record, self.scratch, self.folder, self.to_servers = record, scratch, folder, to_servers
         orders = Orders(contract.given.place, str(scratch.path), str(folder), asdict(scratch.services.options))
         self.child: ChildProcess = server.spawn(entry, orders)
         self.watch = self._watch(scratch.path)
@@ -116,7 +167,7 @@ class WatchedQuery:
     def _watch(self, path: Path) -> SystemCallWatch:
         """A driver that has died says nothing about the kernel."""
         try:
-            return watch_of(self.child, path, record=self.copies)
+            return watch_of(self.child, path, record=self.record, to_servers=self.to_servers)
         except NotWatched as why:
             has_died = self.child.join(Deadline(END_SECONDS)) is not None
             self.child.kill()
@@ -129,47 +180,69 @@ class WatchedQuery:
     def _last_words(self) -> str:
         return self.child.output.tail().strip()[-LAST_WORDS:]
 
-    def states_inside(self, state: CrashState) -> list[CrashState]:
-        """Those that deaths inside calls leave while the second batch runs, in a run from `state`."""
-        copies = self.copies
-        copies.begin(state)
-        self._send(state)
-        while (message := self._receive()) is not None:
-            point, copies.query, copies.line, is_inside = message
-            copies.passed[point] += 1
-            copies.trail.append((len(state.faults), point, copies.query.batch))
-            copies.is_on = is_inside
+    def run(self, order: Order) -> Observation:
+        record = self.record
+        record.begin(order.state)
+        self._send(order)
+        while not isinstance(message := self._receive(), Observation):
+            point, query, line, is_inside = message
+            record.pass_point(point, query, line, is_inside=is_inside)
             self._send(None)
-        copies.is_on = False
-        return copies.left
+        record.is_on = False
+        return message
 
     def lines_of_workers(self) -> set[str]:
         """Of the function's modules, that Spark's Python workers have executed so far."""
         return lines_noted(self.folder / WORKER_LINES)
 
-    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
-        """What this death leaves of a run from `state`, and what was passed up to it; None: it met no such call."""
-        left = next((each for each in self.states_inside(state) if each.faults[-1] == fault), None)
-        passed, times = self.copies.trail, state.passed[fault.point]
-        for number, (_, point, _) in enumerate(passed, 1):
-            times += point == fault.point
-            if (point, times) == (fault.point, fault.occurrence):
-                return left, passed[:number]
-        return left, passed
-
     def _send(self, message: Any) -> None:
         self.child.send(pickle.dumps(message), Deadline(SILENCE_SECONDS))
 
     def _receive(self) -> Any:
-        try:
-            return pickle.loads(self.child.receive(Deadline(SILENCE_SECONDS)))
-        except NoReply as silence:
-            raise NotRun(f"its driver does not answer: {self._last_words}") from silence
+        while True:
+            try:
+                return pickle.loads(self.child.receive(Deadline(SILENCE_SECONDS)))
+            except NoReply as silence:
+                if silence.silence is not Silence.STRUCK:
+                    raise NotRun(f"its driver does not answer: {self._last_words}") from silence
+            self.react()
+
+    def react(self) -> None:
+        """To a fault that was injected at the armed call."""
 
     def close(self) -> None:
         self.child.kill()
         self.watch.close()
         self.child.close()
+
+
+class WatchedQuery(WatchedDriver):
+    """Shows what deaths inside calls leave of the folder; none of them happens."""
+
+    record: FolderCopies
+
+    def __init__(
+        self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str = ENTRY
+    ) -> None:
+        super().__init__(server, contract, scratch, folder=folder, record=FolderCopies(scratch.path), entry=entry)
+
+    def states_inside(self, state: CrashState) -> list[CrashState]:
+        """Those that deaths inside calls leave while the second batch runs, in a run from `state`."""
+        self.run(Order(state))
+        return self.record.left
+
+    def failed_at(self, state: CrashState, fault: Fault) -> tuple[Observation, CrashState, Trail]:
+        raise NotRun(f"{fault}: what a file is sent fails where Python sends it")
+
+    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+        """As FaultsInside.left_at."""
+        left = next((each for each in self.states_inside(state) if each.faults[-1] == fault), None)
+        passed, times = self.record.trail, state.passed[fault.point]
+        for number, (_, point, _) in enumerate(passed, 1):
+            times += point == fault.point
+            if (point, times) == (fault.point, fault.occurrence):
+                return left, passed[:number]
+        return left, passed
 
 
 @contextmanager
@@ -212,6 +285,10 @@ def serve_with(session: SparkSession, contract: Contract, inside: Inside, *, ord
         inside.receive()
 
     inside.send(pickle.dumps(None))
-    while (order := inside.receive()) is not None:
-        query.run(pickle.loads(order), visit=visit)
-        inside.send(pickle.dumps(None))
+    while (message := inside.receive()) is not None:
+        order: Order = pickle.loads(message)
+        if order.puts_back:
+            ending = query.run(order.state, visit=visit)
+        else:
+            ending = query.go_on(order.state, visit=visit, may_fail=order.may_fail)
+        inside.send(pickle.dumps(ending))

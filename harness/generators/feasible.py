@@ -23,6 +23,7 @@ from sinkproof.workload.jobs import (
 HOSTS: Final = "hosts"  # needed by faults of hosts, which this certification starts: --master cluster:3
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
+AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 
@@ -36,8 +37,9 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
         kind = KINDS[fault.kind]
         hook, is_call = kind.needs, is_system_call(fault.point)
         if is_call and contract.kind == "foreach_batch":
-            if (fault.kind, shell) != ("kill-job", "simulated"):
-                return f"{fault}: at calls of a foreachBatch function there is kill-job only. Replay it --on simulated"
+            if fault.kind not in AT_CALLS_OF_FUNCTIONS or shell != "simulated":
+                kinds = ", ".join(AT_CALLS_OF_FUNCTIONS)
+                return f"{fault}: calls of a foreachBatch function are struck --on simulated, by {kinds}"
             continue
         if is_call and shell != "process":
             return f"{fault}: system calls are watched where sinks are processes. Replay it with --on process"

@@ -83,7 +83,7 @@ class Contract:
         self.claims_simulated = _named_claims(given, "claims_simulated")  # judged where the simulated shell has run
         self.claims_beside = _named_claims(given, "claims_beside")  # not judged by the spark shell alone
         self.grade: str | None = getattr(given, "grade", None)
-        self.rows: str = getattr(given, "rows", "append")
+        self.rows = _rows(locator, given)
         self.rescales: bool = getattr(given, "rescales", True)
         self.marks_points: bool = getattr(given, "marks_points", False)  # the sink reaches named points itself
         self.expires_after: float | None = _seconds(locator, given)
@@ -188,6 +188,16 @@ def _named_claims(given: Any, name: str) -> Claim:
     return reduce(or_, (Claim[claim] for claim in getattr(given, name, ())), Claim(0))
 
 
+def _rows(locator: str, given: Any) -> str:
+    """A function or method of that name is something else."""
+    rows = getattr(given, "rows", ROWS[0])
+    if rows in ROWS:
+        return str(rows)
+    if callable(rows):
+        return ROWS[0]
+    raise ContractError(f"{locator}: rows={rows!r} must be {' or '.join(map(repr, ROWS))}")
+
+
 def _seconds(locator: str, given: Any) -> float | None:
     limit = getattr(given, "expires_after", None)
     if limit is None:
@@ -197,6 +207,7 @@ def _seconds(locator: str, given: Any) -> float | None:
     return float(limit)
 
 
+ROWS: Final = ("append", "upsert")
 PAIRS: Final = "must give (split, offset) pairs of integers"
 
 

@@ -34,7 +34,7 @@ class ForeachBatchContract:
         module = sys.modules[function.__module__]
         self.write_batch = function
         self.claims = getattr(module, "claims", Claim.EFFECTIVELY_ONCE)
-        self.rows: str = getattr(module, "rows", "append")
+        self.rows: Any = getattr(module, "rows", "append")
         self.file = Path(inspect.getfile(function)).resolve()
         left_out = getattr(module, "not_struck", ())
         self.files = made_unique(names_in_points(user_code([function]), left_out=left_out))  # their lines are points

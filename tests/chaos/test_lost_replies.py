@@ -1,4 +1,4 @@
-"""What a program sends arrives, and it receives no reply: in each way in which it can send."""
+"""What a program sends arrives, and no reply does; or the connection is lost: in each way in which it can send."""
 
 from __future__ import annotations
 
@@ -36,3 +36,21 @@ print({SENDS[call]}, ours.recv(9), theirs.recv(99), file=open("seen", "w"))
     status, _, struck, _ = run(server, tmp_path, python(program), (f"syscall({call} socket)", 1, Act.LOSE_REPLY))
     assert (0, [Act.LOSE_REPLY]) == (status, struck)
     assert "10 b'' b'0123456789'\n" == (tmp_path / "seen").read_text()
+
+
+@needs_watch
+@pytest.mark.parametrize("call", SENDS)
+def test_where_sending_fails_the_connection_is_lost_for_both_ends(
+    server: ForkServer, tmp_path: Path, call: str
+) -> None:
+    """Some clients read what the server has to say before they report the error."""
+    program = f"""
+ours, theirs = socket.socketpair()
+try:
+    {SENDS[call]}
+except ConnectionResetError:
+    print(ours.recv(9), theirs.recv(99), file=open("seen", "w"))
+"""
+    status, _, struck, _ = run(server, tmp_path, python(program), (f"syscall({call} socket)", 1, Act.FAIL))
+    assert (0, [Act.FAIL]) == (status, struck)
+    assert "b'' b''\n" == (tmp_path / "seen").read_text()

@@ -9,7 +9,8 @@ import pytest
 from sinkproof.chaos.points import line_point
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 
 
 def trail(*batches: str) -> list[tuple[int, str, int]]:

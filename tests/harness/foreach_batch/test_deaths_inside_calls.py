@@ -12,9 +12,10 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import parse
+from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
 from sinkproof.reports.progress import SILENT
 
@@ -49,7 +50,7 @@ def test_a_file_that_a_program_has_begun_is_no_copy(query: Callable[..., Simulat
     assert re.fullmatch(r"syscall\((ioctl|copy_file_range|write) out-\*\)#2=kill-job", lost[0].schedule)
     assert "killed in line 26 of inside_calls.py (subprocess.run" in lost[0].why
     with watched(simulated, tmp_path) as driver:
-        ending, state, trail = follow(simulated, parse(lost[0].schedule), left_inside=driver.left_at)
+        ending, state, trail = follow(simulated, parse(lost[0].schedule), inside=driver)
     assert 8 == len(ending.committed)
     before = [point for start, point, _ in trail if start == 0]
     assert lost[0].schedule.partition("#")[0] == before[-1]

@@ -11,9 +11,10 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
 from sinkproof.foreach_batch.certifying_query import QUERIES, named_query
+from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew

@@ -27,7 +27,8 @@ from sinkproof.foreach_batch.certifying_query import (
     ROWS,
     anomalies_of,
 )
-from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, follow
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load

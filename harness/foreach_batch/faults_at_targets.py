@@ -1,0 +1,121 @@
+"""Deaths and errors at calls to a target that cannot be copied: which of them are tried, and what counts as struck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
+
+from sinkproof.campaign.coverage import SINK
+from sinkproof.campaign.outward_coverage import OutwardCoverage
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import is_line
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.system_calls.watched_program import NotWatched
+from sinkproof.foreach_batch.certifying_query import EARLY, ERROR, UNANSWERED
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults, run_result
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.struck_driver import CallToTarget, StruckDrivers
+from sinkproof.foreach_batch.watched_query import NotRun
+
+OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
+EDGES_MOST: Final = 12  # deaths, each of a driver that takes seconds to start: whatever the budget
+DEATHS_MOST: Final = 36
+ERRORS_MOST: Final = 24
+
+
+def strike_calls(
+    open_drivers: OpenDrivers, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline
+) -> int:
+    """How many runs it took."""
+    outward = results.coverage.outward
+    outward.is_native = True
+    run = 0
+    try:
+        with open_drivers() as drivers:
+            for fault in _planned(drivers.calls(), outward, deadline=deadline):
+                _strike(fault, drivers, query, results=results)
+                run += 1
+    except NotWatched as why:
+        outward.unwatched = str(why)
+    except NotRun as why:
+        results.unknowns.append(f"deaths inside single calls were not examined: {why}")
+    else:
+        results.notes.remove(INTERIOR)
+    return run
+
+
+def _planned(calls: Sequence[CallToTarget], outward: OutwardCoverage, *, deadline: Deadline) -> Iterator[Fault]:
+    """Errors and the edges always; the other deaths until the deadline."""
+    edges = deaths_at_edges(calls)
+    outward.calls = {Schedule((call.death,)): False for call in calls}
+    outward.edges = [Schedule((death,)) for death in edges]
+    yield from errors_at(calls)
+    yield from edges
+    for death in deaths_elsewhere(calls):
+        if deadline.over:
+            return
+        yield death
+
+
+def _strike(fault: Fault, drivers: StruckDrivers, query: SimulatedQuery, *, results: FunctionResults) -> None:
+    schedule, outward = Schedule((fault,)), results.coverage.outward
+    results.progress.step(str(schedule), 0)
+    ending, state, trail = follow(query, schedule, inside=drivers)
+    result = run_result(
+        *(query.contract, schedule, ending),
+        injected=state.faults,
+        line=state.line,
+        trail=trail,
+        ignored=(EARLY,),
+        fields=results.fields,
+    )
+    results.add(result)
+    if schedule in outward.calls:
+        outward.calls[schedule] = result.fired
+
+
+def deaths_at_edges(calls: Sequence[CallToTarget]) -> list[Fault]:
+    """Before the second and the last call of each name that a line makes, and before the first, unless it is the
+    line's own first: a death there leaves what one before the line leaves.
+    """
+    first_of_line = {id(call) for call in {call.place: call for call in reversed(calls)}.values()}
+    seconds, lasts, firsts = [], [], []
+    for alike in _by_name(calls):
+        seconds += alike[1:2]
+        lasts += alike[-1:] if len(alike) > 2 else []
+        firsts += [call for call in alike[:1] if id(call) not in first_of_line]
+    return [call.death for call in (*seconds, *lasts, *firsts)][:EDGES_MOST]
+
+
+def deaths_elsewhere(calls: Sequence[CallToTarget]) -> list[Fault]:
+    """Those with many calls between them first."""
+    edges = set(deaths_at_edges(calls))
+    left = [call.death for call in calls if call.death not in edges]
+    halves, step = [], len(left)
+    while step > 1:
+        halves += left[step // 2 :: step]
+        step //= 2
+    return list(dict.fromkeys((*halves, *left)))[: DEATHS_MOST - len(edges)]
+
+
+def errors_at(calls: Sequence[CallToTarget]) -> list[Fault]:
+    """Before the first and the last call of each name that a line makes, and after the last; but those of Python that
+    are points of their own, and fail there.
+    """
+    found: list[Fault] = []
+    for alike in _by_name([call for call in calls if is_line(call.after)]):
+        first, last = alike[0].death, alike[-1].death
+        for place, kind in ((last, UNANSWERED), (last, ERROR), (first, ERROR)):
+            if KINDS[kind].applies(SINK, place.point):
+                found.append(Fault(place.actor, place.point, place.occurrence, kind))
+    return list(dict.fromkeys(found))[:ERRORS_MOST]
+
+
+def _by_name(calls: Sequence[CallToTarget]) -> list[list[CallToTarget]]:
+    found: dict[tuple[str, int, str], list[CallToTarget]] = {}
+    for call in calls:
+        found.setdefault(call.name, []).append(call)
+    return list(found.values())

@@ -1,0 +1,71 @@
+"""One schedule of a foreachBatch function, from the empty folder to the end of the query, for a campaign or a replay.
+
+Faults at lines and calls in Python strike in the simulated query; those at system calls in a driver that is watched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.foreach_batch.simulated_batches import FAILING, CrashState, SimulatedQuery, Trail
+from sinkproof.judging.oracle import Observation
+
+
+class FaultsInside(Protocol):
+    """What a fault at a system call of a run from `state` leads to. The trail is what this run has passed."""
+
+    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+        """A death: what it leaves, and what was passed up to it. None: no such call was met."""
+        ...
+
+    def failed_at(self, state: CrashState, fault: Fault) -> tuple[Observation, CrashState, Trail]:
+        """An error: how the run ended. The state has the fault if such a call was met."""
+        ...
+
+
+def follow(
+    query: SimulatedQuery, schedule: Schedule, *, inside: FaultsInside | None = None
+) -> tuple[Observation, CrashState, Trail]:
+    """The ending, the state after its last fault, and every point passed. An error can be its last fault only."""
+    state = CrashState(target={})
+    trail: Trail = []
+
+    def visit(point: str) -> None:
+        trail.append((len(state.faults), point, query.batch))
+
+    with query.given(schedule.job):
+        for fault in schedule.faults:
+            within = inside if is_system_call(fault.point) else None
+            if fault.kind in FAILING and within is not None:
+                ending, state, passed = within.failed_at(state, fault)
+                return ending, state, trail + passed
+            if fault.kind in FAILING:
+                ending = query.run(state, visit=visit, error=fault)
+                return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
+            if within is not None:
+                left, passed = within.left_at(state, fault)
+                trail += passed
+            else:
+                left = _left_at(query, state, fault, trail=trail)
+            if left is None:
+                return query.run(state), state, trail
+            state = left
+        return query.run(state, visit=visit), state, trail
+
+
+def _left_at(query: SimulatedQuery, state: CrashState, fault: Fault, *, trail: Trail) -> CrashState | None:
+    """None if the point was passed less often."""
+    left: list[CrashState] = []
+
+    def visit(point: str) -> None:
+        if not left:
+            trail.append((len(state.faults), point, query.batch))
+        if (point, query.passed[point]) == (fault.point, fault.occurrence):
+            left.append(query.left_by(state, point, fault.kind))
+            query.end_with_this_batch()
+
+    query.run(state, visit=visit)
+    return left[0] if left else None

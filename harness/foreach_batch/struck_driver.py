@@ -1,0 +1,161 @@
+"""A driver that dies at one of its system calls, or gets an error there, where the target cannot be copied.
+
+What `setup` has made lies outside of the folder. So each death is a real one, of the driver, its JVM and its workers,
+and the simulated query goes on from what they have left. The calls are those that change the folder, and those that
+send something to a server which the driver has not started itself, by whichever client.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
+from sinkproof.chaos.schedule import Fault
+from sinkproof.chaos.system_calls.supervisor import Act
+from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
+from sinkproof.foreach_batch.simulated_batches import CrashState, Trail, put_back, read
+from sinkproof.foreach_batch.watched_query import ENTRY, CallsPassed, NotRun, Order, WatchedDriver
+from sinkproof.judging.oracle import Observation
+from sinkproof.reports.document import SourceLine
+from sinkproof.subject.contract import Contract
+from sinkproof.subject.scratch import Scratch, freeze_folder
+
+ACTS: Final = {ERROR: Act.FAIL, UNANSWERED: Act.LOSE_REPLY}
+
+
+class CallToTarget(NamedTuple):
+    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python."""
+
+    death: Fault
+    line: SourceLine | None
+    after: str
+
+    @property
+    def name(self) -> tuple[str, int, str]:
+        """Calls of one name are alike."""
+        return (*self.place, self.death.point)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return (self.line.file, self.line.number) if self.line else ("", 0)
+
+
+class CallsToTarget(CallsPassed):
+    """Those of the second batch."""
+
+    def begin(self, state: CrashState) -> None:
+        super().begin(state)
+        self.calls: list[CallToTarget] = []
+
+    def examine(self, death: Fault) -> None:
+        self.calls.append(CallToTarget(death, self.line, self.last))
+
+
+class StruckDriver(WatchedDriver):
+    """Runs from what is there. Raises NotWatched, NotRun."""
+
+    record: CallsToTarget
+
+    def __init__(self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str) -> None:
+        self.struck: Act | None = None  # in this run
+        record = CallsToTarget()
+        super().__init__(server, contract, scratch, folder=folder, record=record, to_servers=True, entry=entry)
+        self.child.end_waits_at(self.watch.struck)
+
+    def calls(self) -> list[CallToTarget]:
+        """Of a run without faults."""
+        self.run(Order(CrashState(target={}), puts_back=False))
+        return self.record.calls
+
+    def strike(self, state: CrashState, fault: Fault, act: Act) -> Observation | None:
+        """How the run ended; None: the driver died. `struck` tells whether the call was met."""
+        self.struck = None
+        self.watch.take_points()
+        self.watch.arm(fault.point, fault.occurrence - state.passed[fault.point], act)
+        try:
+            return self.run(Order(state, puts_back=False, may_fail=True))
+        except NotRun:  # its death may be seen before the strike, which comes first
+            self.struck = self.struck or self.watch.take_strike()
+            if not self._is_killed():
+                raise
+            return None
+        finally:
+            self.watch.disarm()
+
+    def _is_killed(self) -> bool:
+        return self.struck is Act.KILL
+
+    def react(self) -> None:
+        self.struck = self.watch.take_strike()
+        if not self._is_killed():  # else what the JVM and the workers do next waits for their death
+            self.watch.go_on()
+
+
+class StruckDrivers:
+    """A driver after the other: each lives until it is killed. Raises NotWatched, NotRun."""
+
+    def __init__(
+        self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str = ENTRY
+    ) -> None:
+        self.server, self.contract, self.scratch, self.folder, self.entry = server, contract, scratch, folder, entry
+        self._driver: StruckDriver | None = None
+
+    @property
+    def driver(self) -> StruckDriver:
+        if self._driver is None:
+            folder = Path(tempfile.mkdtemp(dir=self.folder))
+            self._driver = StruckDriver(self.server, self.contract, self.scratch, folder=folder, entry=self.entry)
+        return self._driver
+
+    def calls(self) -> list[CallToTarget]:
+        """Of the second batch, in a run without faults."""
+        put_back(self.contract, self.scratch, {})
+        return self.driver.calls()
+
+    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+        """As FaultsInside.left_at. What lies outside of the folder is as the death has left it."""
+        self._begin(state)
+        record = self.driver.record
+        if self.driver.strike(state, fault, Act.KILL) is not None:
+            return None, record.trail
+        self.close()
+        record.passed[fault.point] += 1
+        record.trail.append((len(state.faults), fault.point, record.query.batch))
+        return record.left_by(fault, freeze_folder(self.scratch.path)), record.trail
+
+    def failed_at(self, state: CrashState, fault: Fault) -> tuple[Observation, CrashState, Trail]:
+        """As FaultsInside.failed_at."""
+        self._begin(state)
+        driver = self.driver
+        ending = driver.strike(state, fault, ACTS[fault.kind])
+        if ending is None:
+            raise NotRun("its driver died of an error of one call")
+        ending.committed = read(self.contract, self.scratch, ending)
+        faults = (*state.faults, fault) if driver.struck is not None else state.faults
+        return ending, CrashState(target={}, faults=faults, line=driver.record.line), driver.record.trail
+
+    def _begin(self, state: CrashState) -> None:
+        if not state.faults:
+            put_back(self.contract, self.scratch, {})
+
+    def close(self) -> None:
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+
+@contextmanager
+def struck_drivers(contract: Contract, scratch: Scratch) -> Iterator[StruckDrivers]:
+    """Raises NotWatched, NotRun."""
+    with ForkServer() as server, tempfile.TemporaryDirectory(dir=scratch.path.parent) as folder:
+        drivers = StruckDrivers(server, contract, scratch, folder=Path(folder))
+        try:
+            yield drivers
+        except ForkServerError as error:
+            raise NotRun(str(error)) from error
+        finally:
+            drivers.close()

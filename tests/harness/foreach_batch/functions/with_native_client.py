@@ -1,0 +1,100 @@
+"""Functions that send rows to a server by a client in C; `setup` starts the server in this process."""
+
+import ctypes
+import json
+import socket
+import socketserver
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+
+PORT = "port"
+SERVERS = []
+LIBC = ctypes.CDLL(None, use_errno=True)
+NO_SIGNAL = 0x4000
+
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        tables = self.server.tables
+        for text in self.rfile:
+            what, name, rows = json.loads(text)
+            if what == "put":
+                tables[name] = rows
+            elif what == "add":
+                tables.setdefault(name, []).extend(rows)
+            with suppress(OSError):
+                self.wfile.write(b"%d\n" % len(tables.get(name, ())))
+
+
+def setup(scratch):
+    server = Server(("127.0.0.1", 0), Handler)
+    server.tables = {}
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    SERVERS.append(server)
+    (scratch.path / PORT).write_text(str(server.server_address[1]))
+
+
+def teardown(scratch):
+    while SERVERS:
+        server = SERVERS.pop()
+        server.shutdown()
+        server.server_close()
+
+
+def committed(scratch):
+    for rows in SERVERS[-1].tables.values():
+        yield from rows
+
+
+class ClientError(Exception):
+    """No OSError, as with many clients."""
+
+
+def ask(*requests):
+    """Each is answered before the next one is sent, as `executemany` does it."""
+    with socket.create_connection(("127.0.0.1", int(Path(PORT).read_text()))) as connection:
+        return [request(connection.fileno(), *each) for each in requests]
+
+
+def request(descriptor, what, name, *rows):
+    data = json.dumps([what, name, rows]).encode() + b"\n"
+    if LIBC.send(descriptor, data, len(data), NO_SIGNAL) < 0:
+        raise ClientError("send")
+    buffer = ctypes.create_string_buffer(100)
+    if LIBC.recv(descriptor, buffer, 100, 0) <= 0:
+        raise ClientError("recv")
+    return int(buffer.value)
+
+
+def pairs(df):
+    return [[row.split, row.offset] for row in df.collect()]
+
+
+def put(df, batch_id):
+    """Right: all of a batch, in one request that may come again."""
+    ask(("put", f"{batch_id}", *pairs(df)))
+
+
+def add_unless_there(df, batch_id):
+    """Wrong: a batch of which one row is there counts as done."""
+    if ask(("count", f"{batch_id}"))[0] == 0:
+        ask(*[("add", f"{batch_id}", pair) for pair in pairs(df)])
+
+
+def swallow(df, batch_id):
+    """Wrong: no error counts."""
+    with suppress(ClientError):
+        put(df, batch_id)
+
+
+def repeat(df, batch_id):
+    """Wrong: what had no reply is sent again, as something else."""
+    try:
+        put(df, batch_id)
+    except ClientError:
+        put(df, f"{batch_id} again")

@@ -1,0 +1,104 @@
+"""A target that cannot be copied, behind a client that Python does not see: real deaths and errors inside one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
+from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_elsewhere, errors_at
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.struck_driver import CallToTarget, StruckDrivers
+from sinkproof.reports.document import SourceLine
+from sinkproof.reports.progress import SILENT
+
+ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
+SEND = "syscall(sendto socket)"
+
+needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
+
+
+@contextmanager
+def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
+    with ForkServer(preload=[str(ENTRY)]) as server:
+        opened = StruckDrivers(server, query.contract, query.scratch, folder=folder, entry=f"{ENTRY.stem}:serve")
+        try:
+            yield opened
+        finally:
+            opened.close()
+            query.contract.call_if_there("teardown", query.scratch)
+
+
+def campaign(query: SimulatedQuery, folder: Path) -> FunctionResults:
+    results = FunctionResults(query.contract, query.scratch, progress=SILENT)
+    carried_out = SimulatedFunctionCampaign(
+        query, results, deadline=Deadline(60), copies=False, drivers=lambda: drivers(query, folder)
+    )
+    carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name.startswith("a death")])
+    assert [] == results.unknowns
+    return results
+
+
+@needs_watch
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        ("put", set()),
+        ("add_unless_there", {("O1", "kill-job"), ("O1", "error")}),
+        ("swallow", {("O1", "error")}),
+        ("repeat", {("O2", "unanswered")}),
+    ],
+)
+def test_deaths_and_errors_inside_a_line(
+    function: str, found: set[tuple[str, str]], query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    results = campaign(query(function, module="with_native_client"), tmp_path)
+    assert found == {(each.oracle, each.schedule.rpartition("=")[2]) for each in results.findings if each.claimed}
+    outward = results.coverage.outward.document()
+    assert outward is not None
+    assert (0, [SEND]) == (outward.left_total, outward.names)
+    assert {(SEND, "error"), (SEND, "unanswered")} <= results.coverage.calls_failed
+    assert INTERIOR not in results.notes
+
+
+@needs_watch
+def test_a_death_inside_a_line_is_replayed(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
+    simulated = query("add_unless_there", module="with_native_client")
+    with drivers(simulated, tmp_path) as inside:
+        calls = inside.calls()
+        _, last = deaths_at_edges(calls)
+        ending, state, trail = follow(simulated, parse(str(last)), inside=inside)
+        assert 5 == len([call for call in calls if call.death.point == SEND])  # one to count, one for each row
+        assert (12 - 1, "") == (len(ending.committed), ending.failure)
+        assert state.line is not None
+        assert state.line.text.startswith("if LIBC.send")
+        assert SEND == [point for start, point, _ in trail if start == 0][-1]
+        ending, state, _ = follow(simulated, parse(f"{SEND}#99=kill-job"), inside=inside)
+        assert (12, ()) == (len(ending.committed), state.faults)
+
+
+def call(line: int, number: int, *, point: str = SEND, after: str = "line(a.py:1)") -> CallToTarget:
+    return CallToTarget(Fault(COORDINATOR, point, number, "kill-job"), SourceLine(file="a.py", number=line), after)
+
+
+def test_deaths_strike_the_second_and_the_last_call_of_a_line_first() -> None:
+    calls = [call(1, 1), *(call(2, number) for number in range(2, 10)), call(2, 1, point="syscall(write out)")]
+    assert [3, 9, 1] == [fault.occurrence for fault in deaths_at_edges(calls)]
+    assert "syscall(write out)" == deaths_at_edges(calls)[-1].point
+    others = deaths_elsewhere(calls)
+    assert {1, 2, 4, 5, 6, 7, 8} == {fault.occurrence for fault in others}
+    assert 7 == len(others)
+
+
+def test_errors_strike_what_python_does_not_see() -> None:
+    calls = [call(1, 1, after="socket.send"), *(call(2, number) for number in range(2, 5))]
+    failed = [(each.occurrence, each.kind) for each in errors_at(calls)]
+    assert [(4, "unanswered"), (4, "error"), (2, "error")] == failed

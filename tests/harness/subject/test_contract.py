@@ -1,0 +1,33 @@
+"""What a contract says of its rows: two words, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.loading import load
+
+
+def contract(rows: Any) -> Contract:
+    return Contract("sinks.py:Mine", SimpleNamespace(claims="NO_LOSS", rows=rows))
+
+
+@pytest.mark.parametrize(("given", "rows"), [("append", "append"), ("upsert", "upsert"), (list, "append")])
+def test_rows_are_appended_unless_the_contract_says_the_other_word(given: Any, rows: str) -> None:
+    assert rows == contract(given).rows
+
+
+@pytest.mark.parametrize("given", ["upserts", "", 1, None])
+def test_another_word_is_refused(given: Any) -> None:
+    with pytest.raises(ContractError, match=r"sinks.py:Mine: rows=.* must be 'append' or 'upsert'"):
+        contract(given)
+
+
+def test_a_function_named_rows_beside_one_for_foreach_batch_is_no_word(tmp_path: Path) -> None:
+    module = tmp_path / "with_rows.py"
+    module.write_text("def write(df, batch_id): ...\ndef committed(scratch): return []\ndef rows(df): return []\n")
+    assert "append" == load(f"{module}:write").rows
