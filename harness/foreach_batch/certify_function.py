@@ -18,14 +18,13 @@ from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, KILL, 
 from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
-    STREAMING_FUNCTION_PLAN,
     WITHOUT_COPIES,
     SimulatedFunctionCampaign,
-    StreamingFunctionCampaign,
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, can_be_copied
+from sinkproof.foreach_batch.streaming_campaign import STREAMING_FUNCTION_PLAN, StreamingFunctionCampaign
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
 from sinkproof.foreach_batch.struck_driver import struck_drivers
 from sinkproof.foreach_batch.watched_query import NotRun, watched_query
@@ -138,11 +137,6 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
         campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
         results.contract.call_if_there("teardown", scratch)
     return campaign.closure() if copies else None
-
-
-def can_be_copied(contract: Contract) -> bool:
-    """All that it changes lies in its folder."""
-    return not (contract.offers("setup") or contract.offers("teardown"))
 
 
 @contextmanager

@@ -1,15 +1,14 @@
-"""The two campaigns of a foreachBatch function, as tables of stages: simulated crashes, and kills of a real driver."""
+"""The stages of a simulated query: crashes, errors, and batches that are not the usual ones."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.loop import Campaign
-from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
@@ -23,7 +22,6 @@ from sinkproof.foreach_batch.certifying_query import (
     FAR_LARGER_BATCH_ROWS,
     KILL,
     LARGE_BATCH_ROWS,
-    LOSE,
     POINTS,
     QUERIES,
 )
@@ -34,7 +32,7 @@ from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, strike_calls
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
-from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment, StreamingRunner
+from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.reports.document import ClosureResult
 from sinkproof.subject.heartbeat import heartbeat
@@ -236,76 +234,6 @@ class SimulatedFunctionCampaign(Campaign):
         return ClosureResult(states=states, complete=complete, why="" if complete else why)
 
 
-class StreamingFunctionCampaign(Campaign):
-    """Its schedules have one fault each, chosen after the run without faults."""
-
-    results: FunctionResults
-
-    def __init__(self, laboratory: StreamingRunner, results: FunctionResults, *, deadline: Deadline) -> None:
-        runner: Any = laboratory  # the loop only uses its contract
-        super().__init__(runner, results, should_stop=self._is_over)
-        self.laboratory, self.deadline = laboratory, deadline
-        self.experiments: list[Fault] = []
-        self.done = 0
-
-    def _is_over(self, results: CampaignResults) -> bool:
-        return self.deadline.over and self.done >= EXPERIMENTS_LEAST
-
-    def prepare(self) -> bool:
-        """The run without faults."""
-        results = self.results
-        if left := self.laboratory.rows_left():
-            results.unknowns.append(left)
-            return False
-        base = self.laboratory.run(())
-        results.note_fields(base.ending)
-        results.note_calls(Schedule(), base.trail)
-        self._count(base, Schedule())
-        if base.no_result or base.ending.failure:
-            self.results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
-            return False
-        if left := self.laboratory.rows_left():
-            results.unknowns.append(left)
-            results.forget()
-            return False
-        self.experiments = base.experiments()
-        return True
-
-    def run_schedules(
-        self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
-    ) -> None:
-        planned = list(schedules)
-        for schedule in planned:
-            self._count(self.laboratory.run(schedule.faults), schedule)
-            self.stage.run += 1
-            self.done += 1
-            self.stop_if_asked()
-
-    def _count(self, experiment: Experiment, schedule: Schedule) -> None:
-        results, coverage = self.results, self.results.coverage
-        coverage.kills += experiment.kills
-        coverage.lines_known |= experiment.lines_known
-        coverage.saw(experiment.passed)
-        if experiment.no_result:
-            results.unknowns.append(f"{schedule} came to no result: {experiment.no_result}")
-            return
-        results.add(
-            run_result(
-                self.contract,
-                schedule,
-                experiment.ending,
-                injected=experiment.injected,
-                line=experiment.line,
-                ignored=(EARLY,),
-                fields=results.fields,
-            )
-        )
-
-
-def experiments(condition: Callable[[Fault], bool]) -> Callable[[StreamingFunctionCampaign], list[Schedule]]:
-    return lambda campaign: [Schedule((fault,)) for fault in campaign.experiments if condition(fault)]
-
-
 WITHOUT_CRASHES: Final[Plan] = (
     Stage(
         name="errors, after which the same driver starts the query again", schedules=SimulatedFunctionCampaign.errors
@@ -333,13 +261,4 @@ WITHOUT_COPIES: Final[Plan] = (
     *WITHOUT_CRASHES,
     Stage(name="a death or an error inside one call", explore=SimulatedFunctionCampaign.strike_calls),
     ERRORS_ELSEWHERE,
-)
-STREAMING_FUNCTION_PLAN: Final[Plan] = (
-    Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE)),
-    Stage(name="a kill before the commit", schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT)),
-    Stage(
-        name="a kill at every line and file effect, the last one first",
-        schedules=experiments(lambda fault: fault.point not in POINTS),
-    ),
-    Stage(name="a kill before the batch", schedules=experiments(lambda fault: fault.point == BEFORE_BATCH)),
 )

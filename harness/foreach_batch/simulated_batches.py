@@ -57,6 +57,7 @@ FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswer
 RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
     rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
 )
+MESSAGE_MOST: Final = 300  # characters
 PASSES_MOST: Final = 3_000  # of one line: further ones are no points, as each takes longer than what most lines do
 Visit = Callable[[str], None]
 Trail = list[tuple[int, str, int]]  # (runs before, point, batch) of every point passed
@@ -279,6 +280,11 @@ class SimulatedQuery:
         self._ending.early += [(row, batch) for row in sorted(rows.intersection(self.input.identities(batch)))]
 
 
+def can_be_copied(contract: Contract) -> bool:
+    """All that it changes lies in its folder."""
+    return not (contract.offers("setup") or contract.offers("teardown"))
+
+
 def put_back(contract: Contract, scratch: Scratch, target: FrozenFolder) -> None:
     """Everything is as before a first run, and the folder as it was frozen."""
     contract.call_if_there("teardown", scratch)
@@ -316,7 +322,8 @@ def rows_left_behind(rows: Sequence[Identity]) -> str:
 
 def describe_error(error: BaseException, files: dict[str, str]) -> str:
     """The error with the innermost line of the function's own file."""
-    first = (message_of(error).strip().splitlines() or [""])[0][:300]
+    lines = message_of(error).strip().splitlines() or [""]
+    first = (f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0])[:MESSAGE_MOST]  # the cause is below
     places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(file, line) for file, line in places if file in files]
     if not own:

@@ -1,0 +1,61 @@
+"""Which deaths of a real driver are planned, and when their campaign may end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_COMMIT
+from sinkproof.foreach_batch.function_results import FunctionResults
+from sinkproof.foreach_batch.streaming_campaign import (
+    EXPERIMENTS_LEAST,
+    EXPERIMENTS_OF_REAL_DEATHS,
+    StreamingFunctionCampaign,
+)
+from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
+from sinkproof.judging.oracle import Observation
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+from ...support.explored_functions import FUNCTIONS
+
+ASKS, WRITES, SKIPS = "line(a.py:1)", "line(a.py:2)", "line(a.py:3)"
+
+
+def campaign(locator: str, folder: Path) -> StreamingFunctionCampaign:
+    contract = load(f"{FUNCTIONS}/{locator}")
+    results = FunctionResults(contract, Scratch(name="streaming", path=folder, shell="spark"), progress=SILENT)
+    laboratory: Any = SimpleNamespace(contract=contract)
+    return StreamingFunctionCampaign(laboratory, results, deadline=Deadline(0))
+
+
+def test_a_line_that_only_recoveries_execute_is_killed_after_the_fault_that_led_there(tmp_path: Path) -> None:
+    planned = campaign("with_service.py:put", tmp_path)
+    usual = Experiment(trail=[(0, point, batch) for batch in range(3) for point in (ASKS, WRITES, BEFORE_COMMIT)])
+    planned.experiments = usual.experiments()
+    lost = parse(f"{AFTER_COMMIT}#2=lose")
+    ending = Observation(committed=[(0, 0)])
+    for again in (1, 2):
+        trail = [*usual.trail[:6], *[(1, ASKS, 1)] * again, (1, SKIPS, 1), (1, BEFORE_COMMIT, 1), *usual.trail[6:]]
+        planned._count(Experiment(ending=ending, injected=lost.faults, trail=trail), lost)
+    assert [Schedule((*lost.faults, *parse(f"{SKIPS}#1=kill-job").faults))] == planned.kills_in_recoveries()
+
+
+@pytest.mark.parametrize(
+    ("locator", "least"),
+    [("without_spark.py:replace", EXPERIMENTS_LEAST), ("with_service.py:put", EXPERIMENTS_OF_REAL_DEATHS)],
+)
+def test_where_no_death_is_simulated_more_real_ones_come_before_the_budget_counts(
+    locator: str, least: int, tmp_path: Path
+) -> None:
+    planned = campaign(locator, tmp_path)
+    planned.done = least - 1
+    assert not planned._is_over(planned.results)
+    planned.done = least
+    assert planned._is_over(planned.results)
