@@ -10,7 +10,7 @@ from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line
+from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.foreach_batch.certifying_query import EARLY, ERROR, UNANSWERED
@@ -72,6 +72,7 @@ def _strike(fault: Fault, drivers: StruckDrivers, query: SimulatedQuery, *, resu
         ignored=(EARLY,),
         fields=results.fields,
     )
+    results.coverage.saw(point for _, point, _ in trail if not is_system_call(point))
     results.add(result)
     if schedule in outward.calls:
         outward.calls[schedule] = result.fired

@@ -72,6 +72,7 @@ class SimulatedFunctionCampaign(Campaign):
         super().__init__(runner, results)
         self.query, self.deadline, self.copies, self.watch, self.drivers = query, deadline, copies, watch, drivers
         self.trails: dict[str, Trail] = {}  # by job, of runs of other batches without faults
+        self._reached = 0  # points, when a run was last seen to be alive
         self.usual = Experiment()  # the run without faults, and what it passed
         self.exploration = Exploration(
             query, should_stop=lambda: deadline.over, step=lambda what: results.progress.step(what, 0)
@@ -135,7 +136,8 @@ class SimulatedFunctionCampaign(Campaign):
     ) -> None:
         for schedule in schedules:
             self.results.progress.step(str(schedule), 0)
-            ending, state, trail = follow(self.query, schedule)
+            with heartbeat(str(schedule), self._report_if_alive):
+                ending, state, trail = follow(self.query, schedule)
             result = run_result(
                 *(self.contract, schedule, ending),
                 injected=state.faults,
@@ -150,6 +152,12 @@ class SimulatedFunctionCampaign(Campaign):
                 self.trails[schedule.job] = trail
             self.results.add(result)
             self.stage.run += 1
+
+    def _report_if_alive(self, what: str) -> None:
+        """A run of many rows is no hang while it reaches further points."""
+        before, self._reached = self._reached, self.query.reached
+        if before != self._reached:
+            self.results.progress.step(what, 0)
 
     def errors(self) -> Iterator[Schedule]:
         """In the second of the batches: in its rows, and before and after each of its calls to the outside."""
@@ -234,7 +242,7 @@ class SimulatedFunctionCampaign(Campaign):
         return ClosureResult(states=states, complete=complete, why="" if complete else why)
 
 
-WITHOUT_CRASHES: Final[Plan] = (
+ERRORS_AND_OTHER_BATCHES: Final[Plan] = (
     Stage(
         name="errors, after which the same driver starts the query again", schedules=SimulatedFunctionCampaign.errors
     ),
@@ -242,15 +250,16 @@ WITHOUT_CRASHES: Final[Plan] = (
         name="empty batches, unusual values, large batches, many batches",
         schedules=SimulatedFunctionCampaign.other_batches,
     ),
-    Stage(name="far larger batches", schedules=SimulatedFunctionCampaign.far_larger_batches),
 )
+FAR_LARGER_BATCHES: Final = Stage(name="far larger batches", schedules=SimulatedFunctionCampaign.far_larger_batches)
 ERRORS_ELSEWHERE: Final = Stage(
     name="errors of calls that only other batches make, or recoveries",
     schedules=SimulatedFunctionCampaign.errors_elsewhere,
 )
 SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
-    *WITHOUT_CRASHES,
+    *ERRORS_AND_OTHER_BATCHES,
+    FAR_LARGER_BATCHES,
     Stage(name="deaths where only such batches lead", schedules=SimulatedFunctionCampaign.deaths_in_other_batches),
     Stage(name="a death inside one call", explore=SimulatedFunctionCampaign.crash_inside),
     Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
@@ -258,7 +267,8 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     ERRORS_ELSEWHERE,
 )
 WITHOUT_COPIES: Final[Plan] = (
-    *WITHOUT_CRASHES,
+    *ERRORS_AND_OTHER_BATCHES,
     Stage(name="a death or an error inside one call", explore=SimulatedFunctionCampaign.strike_calls),
+    FAR_LARGER_BATCHES,  # after deaths, as recoveries run statements of their own
     ERRORS_ELSEWHERE,
 )

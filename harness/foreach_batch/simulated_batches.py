@@ -105,6 +105,7 @@ class SimulatedQuery:
         self.query = MicroBatches()
         self.batch = 0  # the last one that ran
         self.passed: Counter[str] = Counter()
+        self.reached = 0  # points, in all runs
         self.line: SourceLine | None = None
         self.failed: tuple[Fault, ...] = ()  # the error of this run, once it was injected
         self.failed_line: SourceLine | None = None
@@ -241,6 +242,7 @@ class SimulatedQuery:
             self.reach(point)
 
     def reach(self, point: str) -> None:
+        self.reached += 1
         self.passed[point] += 1
         if self.passed[point] > PASSES_MOST and is_line(point):
             return
