@@ -189,7 +189,7 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
             Task(
                 locator=locator,
                 shell=shell,
-                budget_seconds=_seconds_of_a_shell(options),
+                budget_seconds=_seconds_of_a_shell(options, cores=1 if _state_shared_by(locator) else options.cores),
                 budget_holds=options.budget_holds,
                 seed=options.seed,
                 hang_seconds=options.hang_seconds,
@@ -213,15 +213,17 @@ def _canary_shells(options: Options) -> list[str]:
     return [*options.shells, *inside] if options.canaries else []
 
 
-def _seconds_of_a_shell(options: Options) -> float:
-    """A budget that holds is shared by the shells that cannot run at the same time."""
-    one_after_the_other = ceil(len(options.shells) / options.cores) if options.budget_holds else 1
+def _seconds_of_a_shell(options: Options, *, cores: int) -> float:
+    """A budget that holds is shared by the shells that cannot run at the same time. `cores`: for the subject's."""
+    one_after_the_other = ceil(len(options.shells) / cores) if options.budget_holds else 1
     return options.budget_seconds / one_after_the_other
 
 
 def _state_shared_by(locator: str) -> str:
-    """The module of a foreachBatch function, which is told no name of its own for what it keeps elsewhere."""
-    return locator.rpartition(":")[0] if load(locator).kind == "foreach_batch" else ""
+    """The module of a user's contract that keeps something elsewhere, which may have one name in all its runs."""
+    contract = load(locator)
+    keeps_elsewhere = not contract.is_ours and (contract.offers("setup") or contract.offers("teardown"))
+    return locator.rpartition(":")[0] if contract.kind == "foreach_batch" or keeps_elsewhere else ""
 
 
 def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:

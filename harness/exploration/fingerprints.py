@@ -9,6 +9,7 @@ contents.
 from __future__ import annotations
 
 import enum
+import struct
 from collections import deque
 from collections.abc import Mapping
 from functools import cache, partial
@@ -28,7 +29,8 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
-HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
+HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: of a class statement, or, one by one, of extensions in C
+POINTER_BYTES: Final = struct.calcsize("P")
 # Objects that a sink refers to but does not own: the shell's state is compared separately.
 ENGINE: Final = f"{reference_engine.__name__}."
 OF_SHELLS: Final = (Contract, Scratch, ScheduleRunner, Simulation)  # the last one: what extends it outside the engine
@@ -191,11 +193,27 @@ def _value_as(base: type, thing: Any) -> Any:
 @cache
 def _shape_of(kind: type) -> tuple[type | None, tuple[str, ...]]:
     """The built-in type that this class extends (a text, a number; or None), and the names of its slots."""
-    if not kind.__flags__ & HEAP_TYPE:
+    made_in_c = [base for base in kind.__mro__ if base is not object and _is_made_in_c(base)]
+    if kind in made_in_c:
         raise Opaque(kind.__qualname__)
-    made_in_c = [base for base in kind.__mro__ if not base.__flags__ & HEAP_TYPE and base is not object]
     if len(made_in_c) > 1:
         raise Opaque(kind.__qualname__)
-    names = (base.__dict__.get("__slots__", ()) for base in kind.__mro__)
-    slots = [name for each in names for name in ((each,) if isinstance(each, str) else each)]
+    slots = [name for base in kind.__mro__ for name in _slots_of(base)]
     return next(iter(made_in_c), None), tuple(name for name in slots if name not in ("__dict__", "__weakref__"))
+
+
+def _is_made_in_c(kind: type) -> bool:
+    """Whether its instances hold something that is no attribute of theirs."""
+    base = kind.__base__
+    if base is None or not kind.__flags__ & HEAP_TYPE:
+        return True
+    own = kind.__dict__
+    slots = [each for each in _slots_of(kind) if each not in ("__dict__", "__weakref__")]
+    references = len(slots) + ("__dict__" in own) + ("__weakref__" in own)
+    bytes_of_attributes = base.__basicsize__ + references * POINTER_BYTES
+    return kind.__basicsize__ > bytes_of_attributes or kind.__itemsize__ != base.__itemsize__
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)

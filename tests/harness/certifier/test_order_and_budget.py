@@ -40,6 +40,21 @@ def test_a_budget_that_holds_is_shared_by_shells_that_run_one_after_the_other(
     assert [(seconds, holds)] * 2 == [(task.budget_seconds, task.budget_holds) for task in tasks]
 
 
+@pytest.mark.parametrize(("method", "shared"), [("setup", True), ("teardown", True), ("residue", False)])
+def test_shells_that_may_meet_at_what_setup_makes_run_one_after_the_other(
+    method: str, shared: bool, tmp_path: Path
+) -> None:
+    module = tmp_path / "sinks.py"
+    module.write_text(
+        "class Mine:\n    claims = 'NO_LOSS'\n    def sink(self, scratch): ...\n    def committed(self, scratch): ...\n"
+        f"    def {method}(self, scratch): ...\n"
+    )
+    tasks = _tasks([f"{module}:Mine"], Options(budget_seconds=30, budget_holds=True, cores=2, canaries=False))
+    assert [(str(module), 15.0) if shared else ("", 30.0)] * 2 == [
+        (task.shares_state, task.budget_seconds) for task in tasks
+    ]
+
+
 @pytest.mark.parametrize(
     ("holds", "shell", "is_convicted", "ends_after"),
     [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -141,6 +143,22 @@ def test_an_object_that_may_hide_state_is_opaque(tmp_path: Path) -> None:
         fingerprint(Held(file), {})
     with pytest.raises(Opaque):
         fingerprint(Held(iter([1])), {})
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(Opaque):
+        fingerprint(Held(connection), {})
+
+
+def test_attributes_and_slots_are_no_hidden_state() -> None:
+    class Slotted:
+        __slots__ = ("__weakref__", "held")
+
+    class Below(Slotted):
+        pass
+
+    one, other = Below(), Below()
+    one.held, other.held = [1], [2]
+    assert fingerprint(one, {}) != fingerprint(other, {})
+    other.held = [1]
+    assert fingerprint(one, {}) == fingerprint(other, {})
 
 
 def test_objects_that_outlive_a_run_are_compared_by_identity() -> None:
