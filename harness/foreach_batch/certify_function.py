@@ -132,7 +132,12 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
         watch = partial(watched_query, results.contract, scratch)
         drivers = partial(struck_drivers, results.contract, scratch)
         campaign = SimulatedFunctionCampaign(
-            query, results, deadline=deadline, copies=copies, watch=watch, drivers=drivers
+            *(query, results),
+            deadline=deadline,
+            copies=copies,
+            watch=watch,
+            drivers=drivers,
+            budget_holds=task.budget_holds,
         )
         campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
         results.contract.call_if_there("teardown", scratch)
@@ -160,7 +165,7 @@ def _streaming(results: FunctionResults, scratch: Scratch, *, task: Task, progre
     deadline = Deadline(task.budget_seconds)
     runner = StreamingRunner(results.contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
     with closing(runner):
-        campaign = StreamingFunctionCampaign(runner, results, deadline=deadline)
+        campaign = StreamingFunctionCampaign(runner, results, deadline=deadline, budget_holds=task.budget_holds)
         campaign.carry_out(STREAMING_FUNCTION_PLAN)
     return None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from typing import Final
 
 from sinkproof.campaign.coverage import SINK
@@ -27,15 +28,16 @@ ERRORS_MOST: Final = 24
 
 
 def strike_calls(
-    open_drivers: OpenDrivers, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline
+    open_drivers: OpenDrivers, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline, holds: bool
 ) -> int:
-    """How many runs it took."""
+    """How many runs it took. `holds`: nothing begins after the deadline."""
     outward = results.coverage.outward
     outward.is_native = True
     run = 0
     try:
         with open_drivers() as drivers:
-            for fault in _planned(drivers.calls(), outward, deadline=deadline):
+            planned = _planned(drivers.calls(), outward)
+            for fault, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
                 _strike(fault, drivers, query, results=results)
                 run += 1
     except NotWatched as why:
@@ -47,17 +49,14 @@ def strike_calls(
     return run
 
 
-def _planned(calls: Sequence[CallToTarget], outward: OutwardCoverage, *, deadline: Deadline) -> Iterator[Fault]:
-    """Errors and the edges always; the other deaths until the deadline."""
+def _planned(calls: Sequence[CallToTarget], outward: OutwardCoverage) -> list[tuple[Fault, bool]]:
+    """The second part: whether the budget does not count."""
     edges = deaths_at_edges(calls)
     outward.calls = {Schedule((call.death,)): False for call in calls}
     outward.edges = [Schedule((death,)) for death in edges]
-    yield from errors_at(calls)
-    yield from edges
-    for death in deaths_elsewhere(calls):
-        if deadline.over:
-            return
-        yield death
+    return [(fault, True) for fault in (*errors_at(calls), *edges)] + [
+        (fault, False) for fault in deaths_elsewhere(calls)
+    ]
 
 
 def _strike(fault: Fault, drivers: StruckDrivers, query: SimulatedQuery, *, results: FunctionResults) -> None:

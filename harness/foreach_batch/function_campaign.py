@@ -67,11 +67,13 @@ class SimulatedFunctionCampaign(Campaign):
         copies: bool = True,
         watch: Watch | None = None,
         drivers: OpenDrivers | None = None,
+        budget_holds: bool = False,
     ) -> None:
         runner: Any = query  # the loop only uses its contract
         super().__init__(runner, results)
         self.query, self.deadline, self.copies, self.watch, self.drivers = query, deadline, copies, watch, drivers
         self.trails: dict[str, Trail] = {}  # by job, of runs of other batches without faults
+        self.budget_holds = budget_holds
         self._reached = 0  # points, when a run was last seen to be alive
         self.usual = Experiment()  # the run without faults, and what it passed
         self.exploration = Exploration(
@@ -123,7 +125,9 @@ class SimulatedFunctionCampaign(Campaign):
             self.stage.skipped = "no driver is watched"
             return
         with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
-            self.stage.run = strike_calls(self.drivers, self.query, self.results, deadline=self.deadline)
+            self.stage.run = strike_calls(
+                self.drivers, self.query, self.results, deadline=self.deadline, holds=self.budget_holds
+            )
 
     def crash_again(self) -> None:
         self.stage.run = self.exploration.crash_again()

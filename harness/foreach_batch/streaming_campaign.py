@@ -26,14 +26,17 @@ class StreamingFunctionCampaign(Campaign):
 
     results: FunctionResults
 
-    def __init__(self, laboratory: StreamingRunner, results: FunctionResults, *, deadline: Deadline) -> None:
+    def __init__(
+        self, laboratory: StreamingRunner, results: FunctionResults, *, deadline: Deadline, budget_holds: bool
+    ) -> None:
         runner: Any = laboratory  # the loop only uses its contract
         super().__init__(runner, results, should_stop=self._is_over)
         self.laboratory, self.deadline = laboratory, deadline
         self.experiments: list[Fault] = []
         self.lines_of_recoveries: dict[str, Schedule] = {}  # -> the first run that ends with a kill there
         self.done = 0
-        self.least = EXPERIMENTS_LEAST if can_be_copied(self.contract) else EXPERIMENTS_OF_REAL_DEATHS
+        few = budget_holds or can_be_copied(self.contract)
+        self.least = EXPERIMENTS_LEAST if few else EXPERIMENTS_OF_REAL_DEATHS
 
     def _is_over(self, results: CampaignResults) -> bool:
         return self.deadline.over and self.done >= (EXPERIMENTS_LEAST if results.breaks_a_claim else self.least)

@@ -37,10 +37,14 @@ def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
             query.contract.call_if_there("teardown", query.scratch)
 
 
-def campaign(query: SimulatedQuery, folder: Path) -> FunctionResults:
+def campaign(query: SimulatedQuery, folder: Path, *, seconds: float = 60, holds: bool = False) -> FunctionResults:
     results = FunctionResults(query.contract, query.scratch, progress=SILENT)
     carried_out = SimulatedFunctionCampaign(
-        query, results, deadline=Deadline(60), copies=False, drivers=lambda: drivers(query, folder)
+        *(query, results),
+        deadline=Deadline(seconds),
+        copies=False,
+        drivers=lambda: drivers(query, folder),
+        budget_holds=holds,
     )
     carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name.startswith("a death")])
     assert [] == results.unknowns
@@ -83,6 +87,17 @@ def test_a_death_inside_a_line_is_replayed(query: Callable[..., SimulatedQuery],
         assert SEND == [point for start, point, _ in trail if start == 0][-1]
         ending, state, _ = follow(simulated, parse(f"{SEND}#99=kill-job"), inside=inside)
         assert (12, ()) == (len(ending.committed), state.faults)
+
+
+@needs_watch
+@pytest.mark.parametrize("holds", [False, True])
+def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
+    holds: bool, query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    results = campaign(query("add_unless_there", module="with_native_client"), tmp_path, seconds=0, holds=holds)
+    outward = results.coverage.outward.document()
+    assert outward is not None
+    assert ((0, 2) if holds else (2, 0)) == (outward.killed, outward.left_total)
 
 
 def call(line: int, number: int, *, point: str = SEND, after: str = "line(a.py:1)") -> CallToTarget:

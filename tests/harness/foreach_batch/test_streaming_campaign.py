@@ -28,11 +28,11 @@ from ...support.explored_functions import FUNCTIONS
 ASKS, WRITES, SKIPS = "line(a.py:1)", "line(a.py:2)", "line(a.py:3)"
 
 
-def campaign(locator: str, folder: Path) -> StreamingFunctionCampaign:
+def campaign(locator: str, folder: Path, *, budget_holds: bool = False) -> StreamingFunctionCampaign:
     contract = load(f"{FUNCTIONS}/{locator}")
     results = FunctionResults(contract, Scratch(name="streaming", path=folder, shell="spark"), progress=SILENT)
     laboratory: Any = SimpleNamespace(contract=contract)
-    return StreamingFunctionCampaign(laboratory, results, deadline=Deadline(0))
+    return StreamingFunctionCampaign(laboratory, results, deadline=Deadline(0), budget_holds=budget_holds)
 
 
 def test_a_line_that_only_recoveries_execute_is_killed_after_the_fault_that_led_there(tmp_path: Path) -> None:
@@ -48,13 +48,17 @@ def test_a_line_that_only_recoveries_execute_is_killed_after_the_fault_that_led_
 
 
 @pytest.mark.parametrize(
-    ("locator", "least"),
-    [("without_spark.py:replace", EXPERIMENTS_LEAST), ("with_service.py:put", EXPERIMENTS_OF_REAL_DEATHS)],
+    ("locator", "holds", "least"),
+    [
+        ("without_spark.py:replace", False, EXPERIMENTS_LEAST),
+        ("with_service.py:put", False, EXPERIMENTS_OF_REAL_DEATHS),
+        ("with_service.py:put", True, EXPERIMENTS_LEAST),
+    ],
 )
 def test_where_no_death_is_simulated_more_real_ones_come_before_the_budget_counts(
-    locator: str, least: int, tmp_path: Path
+    locator: str, holds: bool, least: int, tmp_path: Path
 ) -> None:
-    planned = campaign(locator, tmp_path)
+    planned = campaign(locator, tmp_path, budget_holds=holds)
     planned.done = least - 1
     assert not planned._is_over(planned.results)
     planned.done = least
