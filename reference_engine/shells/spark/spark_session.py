@@ -117,6 +117,8 @@ def _added(settings: Mapping[str, str], *options: str) -> str:
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:
+    from pyspark import __version__ as version
+
     chosen = {
         "spark.app.name": "sinkproof",
         "spark.ui.enabled": "false",
@@ -128,9 +130,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.pyspark.python": sys.executable,
         "spark.pyspark.driver.python": sys.executable,
         # renames within one file system are atomic without Hadoop's FileContext, which starts a process for each
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        ),
+        "spark.sql.streaming.checkpointFileManagerClass": checkpoint_file_manager(version),
     }
     towards = master_address(master)
     if on_one_host(master) or towards is not None:
@@ -140,6 +140,12 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         chosen["spark.python.unix.domain.socket.enabled"] = "true"
         chosen["spark.python.unix.domain.socket.dir"] = str(folder / "tmp")
     return chosen
+
+
+def checkpoint_file_manager(version: str) -> str:
+    """Of this version of Spark: 4.1 has moved it into a package of its own."""
+    package = "" if version.startswith("4.0.") else "checkpointing."
+    return f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
 
 
 def _java_options(folder: Path) -> list[str]:
