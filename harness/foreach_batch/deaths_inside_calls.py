@@ -37,7 +37,7 @@ def look_inside(
         with watch() as watched:
             left = watched.states_inside(CrashState(target={}))
             again = [] if deadline.over else _left_again(watched, exploration)
-            return StatesInside(left, again, watched.lines_of_workers() - results.coverage.lines_passed)
+            return StatesInside(left, again, watched.lines_of_workers())
     except NotWatched as why:
         results.coverage.outward.unwatched = str(why)
     except NotRun as why:
@@ -52,7 +52,7 @@ def _left_again(watched: WatchedQuery, exploration: Exploration) -> list[CrashSt
 
 
 def crash_inside_calls(found: StatesInside, exploration: Exploration, results: FunctionResults) -> int:
-    """How many states were run. Lines of workers are covered: a death there leaves what one at the next call leaves."""
+    """How many states were run."""
     new, edges = exploration.crash_inside(found.left)
     exploration.add(found.left_again)
     outward = results.coverage.outward
@@ -60,6 +60,5 @@ def crash_inside_calls(found: StatesInside, exploration: Exploration, results: F
     outward.edges = edges
     outward.calls_alike = len(found.left) - len(new)
     results.notes.remove(INTERIOR)
-    results.coverage.saw(found.lines)
-    results.coverage.crashed({}, covered=dict.fromkeys(found.lines, 1))
+    results.cover_lines_of_workers(found.lines)
     return sum(outward.calls.values())

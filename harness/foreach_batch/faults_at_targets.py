@@ -37,6 +37,7 @@ def strike_calls(
     try:
         with open_drivers() as drivers:
             planned = _planned(drivers.calls(), outward)
+            results.cover_lines_of_workers(drivers.driver.lines_of_workers())
             for fault, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
                 _strike(fault, drivers, query, results=results)
                 run += 1

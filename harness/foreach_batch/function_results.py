@@ -95,6 +95,12 @@ class FunctionResults(CampaignResults):
         if fault.kind in KINDS_AT_CALLS:
             self.coverage.calls_failed.add((fault.point, fault.kind))
 
+    def cover_lines_of_workers(self, lines: Collection[str]) -> None:
+        """`lines`: that workers have executed. A death there leaves what one at the next call leaves."""
+        only_there = dict.fromkeys(set(lines) - self.coverage.lines_passed, 1)
+        self.coverage.saw(only_there)
+        self.coverage.crashed({}, covered=only_there)
+
     def find_all(self, result: RunResult) -> bool:
         """Whether an anomaly breaks a claim."""
         for anomaly in result.anomalies:
