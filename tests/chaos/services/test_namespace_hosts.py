@@ -24,6 +24,7 @@ import socket, sys
 listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 listening.bind((sys.argv[1], int(sys.argv[2])))
 print("ready", flush=True)
+sys.stdin.readline()  # the packet is sent
 listening.settimeout(0.5)
 try:
     print("heard", listening.recv(1).decode())
@@ -61,11 +62,12 @@ def _hears(hosts: NamespaceHosts, *, speaker: int, listener: int) -> bool:
     """Whether a packet of one host arrives at another one."""
     address = hosts.address(listener)
     command = hosts.command(listener, sys.executable, "-I", "-S", "-c", LISTENS, address, str(PORT))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listening:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as listening:
         assert listening.stdout is not None
         assert listening.stdout.readline() == "ready\n"
         run_python(hosts, speaker, SAYS, address, str(PORT))
-        return listening.stdout.read() == "heard .\n"
+        heard, _ = listening.communicate("sent\n")
+        return heard == "heard .\n"
 
 
 @pytest.mark.parametrize(
