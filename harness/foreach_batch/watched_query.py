@@ -181,6 +181,7 @@ class WatchedDriver:
         return self.child.output.tail().strip()[-LAST_WORDS:]
 
     def run(self, order: Order) -> Observation:
+        """Raises NotRun if the function fails without any fault: nothing that follows would show its calls."""
         record = self.record
         record.begin(order.state)
         self._send(order)
@@ -189,6 +190,8 @@ class WatchedDriver:
             record.pass_point(point, query, line, is_inside=is_inside)
             self._send(None)
         record.is_on = False
+        if message.failure and not (order.state.faults or order.may_fail):
+            raise NotRun(f"without any fault, {message.failure}")
         return message
 
     def lines_of_workers(self) -> set[str]:

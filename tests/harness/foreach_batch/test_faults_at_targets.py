@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
 from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_elsewhere, errors_at
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, describe_error
 from sinkproof.foreach_batch.struck_driver import CallToTarget, StruckDrivers
+from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
 
@@ -37,7 +40,9 @@ def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
             query.contract.call_if_there("teardown", query.scratch)
 
 
-def campaign(query: SimulatedQuery, folder: Path, *, seconds: float = 60, holds: bool = False) -> FunctionResults:
+def campaign(
+    query: SimulatedQuery, folder: Path, *, seconds: float = 60, holds: bool = False, is_run: bool = True
+) -> FunctionResults:
     results = FunctionResults(query.contract, query.scratch, progress=SILENT)
     carried_out = SimulatedFunctionCampaign(
         *(query, results),
@@ -47,7 +52,7 @@ def campaign(query: SimulatedQuery, folder: Path, *, seconds: float = 60, holds:
         budget_holds=holds,
     )
     carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name.startswith("a death")])
-    assert [] == results.unknowns
+    assert is_run is not bool(results.unknowns)
     return results
 
 
@@ -90,6 +95,15 @@ def test_a_death_inside_a_line_is_replayed(query: Callable[..., SimulatedQuery],
 
 
 @needs_watch
+def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    results = campaign(query("only_where_setup_ran", module="with_native_client"), tmp_path, is_run=False)
+    (unknown,) = results.unknowns
+    assert "were not examined: without any fault, with batch 0 the function raised RuntimeError" in unknown
+
+
+@needs_watch
 @pytest.mark.parametrize("holds", [False, True])
 def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     holds: bool, query: Callable[..., SimulatedQuery], tmp_path: Path
@@ -98,6 +112,54 @@ def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     outward = results.coverage.outward.document()
     assert outward is not None
     assert ((0, 2) if holds else (2, 0)) == (outward.killed, outward.left_total)
+
+
+@pytest.mark.parametrize("kind", ["kill-job", "error", "unanswered"])
+def test_each_fault_inside_a_call_is_replayed_on_simulated_only(
+    kind: str, query: Callable[..., SimulatedQuery]
+) -> None:
+    contract = query("put", module="with_native_client").contract
+    schedule = parse(f"{SEND}#1={kind}", kinds=frozenset(KINDS))
+    assert "" == impossible(schedule, contract, "simulated")
+    assert "--on simulated, by kill-job, error, unanswered" in impossible(schedule, contract, "spark")
+
+
+def test_what_only_recoveries_run_needs_no_far_larger_batches() -> None:
+    names = [stage.name for stage in WITHOUT_COPIES]
+    assert names.index("a death or an error inside one call") < names.index("far larger batches")
+
+
+def test_lines_of_workers_are_covered(query: Callable[..., SimulatedQuery]) -> None:
+    simulated = query("put", module="with_native_client")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    results.coverage.saw(["line(a.py:1)"])
+    results.cover_lines_of_workers({"line(a.py:1)", "line(a.py:2)"})
+    assert {"line(a.py:1)", "line(a.py:2)"} == results.coverage.lines_passed
+    assert not results.coverage.examined("line(a.py:1)")
+    assert results.coverage.examined("line(a.py:2)")
+
+
+def test_a_long_run_is_alive_as_long_as_it_reaches_points(query: Callable[..., SimulatedQuery]) -> None:
+    simulated = query("replace")
+    reports: list[str] = []
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    results.progress = SimpleNamespace(step=lambda what, kills, schedules=1: reports.append(what))  # type: ignore[assignment]
+    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
+    for reached in (0, 5, 5, 6):
+        simulated.reached = reached
+        campaign._report_if_alive(f"at {reached}")
+    assert ["at 5", "at 6"] == reports
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("no table\nat a.java", "no table"),
+        ("An exception was thrown from the worker:\n  File x\nKeyError: 'a'", "from the worker: KeyError: 'a'"),
+    ],
+)
+def test_the_cause_of_an_error_is_shown_though_it_stands_at_its_end(message: str, shown: str) -> None:
+    assert describe_error(RuntimeError(message), {}).endswith(shown)
 
 
 def call(line: int, number: int, *, point: str = SEND, after: str = "line(a.py:1)") -> CallToTarget:

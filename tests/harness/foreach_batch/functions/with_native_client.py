@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import socket
 import socketserver
 from contextlib import suppress
@@ -37,6 +38,7 @@ def setup(scratch):
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     SERVERS.append(server)
     (scratch.path / PORT).write_text(str(server.server_address[1]))
+    (scratch.path / "process").write_text(str(os.getpid()))
 
 
 def teardown(scratch):
@@ -98,3 +100,10 @@ def repeat(df, batch_id):
         put(df, batch_id)
     except ClientError:
         put(df, f"{batch_id} again")
+
+
+def only_where_setup_ran(df, batch_id):
+    """Right here, and fails in every other process."""
+    if Path("process").read_text() != str(os.getpid()):
+        raise RuntimeError("another process")
+    put(df, batch_id)
