@@ -213,7 +213,9 @@ class PlaceNames:
     def note_peer(self, tracee: Tracee, arguments: Sequence[int]) -> None:
         """The program is about to connect a socket to it. `arguments`: of connect(2), as those of bind(2) below."""
         descriptor, address, size = arguments[:3]
-        if peer := peer_name(_address(tracee, address, size)):
+        given = _address(tracee, address, size)
+        path = _path_from(tracee, given)
+        if peer := (path if os.path.exists(path) else "") or peer_name(given):
             self.peers[peer] = None
             if self.to_servers is not None and not self._is_own_server(tracee, peer):
                 self.to_servers.add(tracee.opened(_signed(descriptor)))
@@ -229,10 +231,7 @@ class PlaceNames:
         descriptor, address, size = arguments[:3]
         self._own_servers.add(tracee.opened(_signed(descriptor)))
         given = _address(tracee, address, size)
-        path = unix_path(given)
-        if path and not path.startswith("@"):
-            path = os.path.normpath(os.path.join(os.readlink(f"/proc/{tracee.thread}/cwd"), path))
-        name = path or peer_name(given)
+        name = unix_path(given) if unix_path(given).startswith("@") else _path_from(tracee, given) or peer_name(given)
         self._own_servers.add(name)
         if name and not self.below(name):
             self.bound[name] = None
@@ -240,6 +239,14 @@ class PlaceNames:
 
 def _address(tracee: Tracee, address: int, size: int) -> bytes:
     return tracee.read(address, min(size & 0xFFFFFFFF, ADDRESS_BYTES_MOST))
+
+
+def _path_from(tracee: Tracee, address: bytes) -> str:
+    """Of a socket in a folder, seen from the caller's; empty: it is in none."""
+    path = unix_path(address)
+    if not path or path.startswith("@"):
+        return ""
+    return os.path.normpath(os.path.join(os.readlink(f"/proc/{tracee.thread}/cwd"), path))
 
 
 def _listeners(tracee: Tracee, port: int) -> Iterator[str]:
