@@ -42,6 +42,7 @@ OF_INTERPRETERS: Final = re.compile(r"PYTHON.*|SINKPROOF_.*|LC_.*|LANG|TZ|LD_.*"
 FILES_MOST: Final = 10_000  # in a contract's folder
 NOT_OF_THE_CONTRACT: Final = ("pyvenv.cfg", FILE_NAME)  # folders with such a file: environments, and our own reports
 LOCAL_TIME: Final = "/etc/localtime"
+COMPILED: Final = "__pycache__"  # comes and goes, under passing names too
 
 
 class Unknown(Exception):
@@ -84,7 +85,9 @@ def fingerprint() -> str:
     for package in PACKAGES:
         spec = find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
-            for path in sorted(path for path in Path(folder).rglob("*") if path.is_file() and path.suffix != ".pyc"):
+            for path in sorted(
+                path for path in Path(folder).rglob("*") if path.is_file() and COMPILED not in path.parts
+            ):
                 digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -113,7 +116,7 @@ def _files_around(contract: Contract) -> Sequence[tuple[str, int, int]]:
 
 def _files_in(folder: str) -> Iterator[tuple[str, int, int]]:
     with suppress(OSError), os.scandir(folder) as listed:
-        entries = [entry for entry in listed if not entry.name.startswith((".", "__pycache__"))]
+        entries = [entry for entry in listed if not entry.name.startswith((".", COMPILED))]
         if any(entry.name in NOT_OF_THE_CONTRACT for entry in entries):
             return
         for entry in entries:

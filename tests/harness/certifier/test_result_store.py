@@ -204,6 +204,9 @@ def test_every_file_of_sinkproof_is_part_of_the_fingerprint(tmp_path: Path, monk
         changed = circumstances.fingerprint()
         assert before != changed
         before = changed
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__/adapter.pyc.140234").write_text("on its way to its name")
+    assert before == circumstances.fingerprint()
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff\xfe", b"{}", None])

@@ -12,12 +12,9 @@ from pathlib import Path
 import pytest
 
 import sinkproof
-from sinkproof.campaign.task import Task
-from sinkproof.certifier.certify import CONTROL_SECONDS, LEAST_SECONDS, Options, certify
-from sinkproof.certifier.result_store import opened
+from sinkproof.certifier.certify import LEAST_SECONDS, Options, certify
 from sinkproof.pytest_plugin.certified_once import report_once
 from sinkproof.pytest_plugin.settings import Asked, certificates_folder, check_settings, options_for
-from sinkproof.reports.document import CanaryResult
 
 pytestmark = [pytest.mark.slow]  # whole runs of pytest within
 
@@ -94,25 +91,42 @@ expiry = 9999-12-31
 IDS = {"test_claim[NO_LOSS]", "test_claim[NO_DUPLICATES]", "test_claim[NO_EARLY_ROWS]", "test_claim[FENCES_ZOMBIES]"}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's project. Its cache folder keeps results of two canaries, because running all takes half a minute."""
-    made = tmp_path_factory.mktemp("user")
-    (made / "tests").mkdir()
-    (made / "tests" / "test_mine.py").write_text(MINE.format(budget=BUDGET_SECONDS))
-    (made / "pytest.ini").write_text("[pytest]\ncache_dir = .pytest_cache\n")
-    with opened(made / ".pytest_cache" / "d" / "sinkproof") as store:
-        for shell in ("simulated", "process"):
-            task = Task(locator="", shell=shell, budget_seconds=CONTROL_SECONDS)
-            results = [
-                CanaryResult(name=name, root_cause="R1", convicted=True, seconds=0.1, oracle="O2", shell=shell)
-                for name in ("marker after data", "commit copies again")
-            ]
-            assert store.find(task, None) is None
-            store.recorded(task)
-            store.take(task, results, None)
-            store.keep([task])
-    return made
+KEEPING = """
+import sys
+from pathlib import Path
+
+from sinkproof.campaign.task import Task
+from sinkproof.certifier.certify import CONTROL_SECONDS
+from sinkproof.certifier.result_store import opened
+from sinkproof.reports.document import CanaryResult
+
+with opened(Path(sys.argv[1])) as store:
+    for shell in ("simulated", "process"):
+        task = Task(locator="", shell=shell, budget_seconds=CONTROL_SECONDS)
+        results = [
+            CanaryResult(name=name, root_cause="R1", convicted=True, seconds=0.1, oracle="O2", shell=shell)
+            for name in ("marker after data", "commit copies again")
+        ]
+        assert store.find(task, None) is None
+        store.recorded(task)
+        store.take(task, results, None)
+        store.keep([task])
+assert not store.unkept, store.unkept
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, command_environment: dict[str, str]) -> Path:
+    """A user's project. Its cache folder keeps results of two canaries, because running all takes half a minute.
+
+    A process of its own keeps them: in what a result depends on, this one may differ from those that look for it.
+    """
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_mine.py").write_text(MINE.format(budget=BUDGET_SECONDS))
+    (tmp_path / "pytest.ini").write_text("[pytest]\ncache_dir = .pytest_cache\n")
+    kept = tmp_path / ".pytest_cache" / "d" / "sinkproof"
+    subprocess.run([sys.executable, "-c", KEEPING, kept], cwd=tmp_path, env=command_environment, check=True)
+    return tmp_path
 
 
 def run_pytest(folder: Path, environment: dict[str, str], *arguments: str) -> str:
