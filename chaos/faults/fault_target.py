@@ -47,6 +47,11 @@ class ShellOnHosts(FaultableShell, Protocol):
 class VirtualShell(FaultableShell, Protocol):
     """Operations of a shell with a simulated engine, which controls time and the coordinator."""
 
+    def terminate_actor(self, *, calls: int) -> None:
+        """The attempt's process gets SIGTERM, and dies; returns if it is to answer so many calls before. Where there is
+        no such process, the attempt dies.
+        """
+
     def delay_message(self) -> None:
         """The message that is about to be sent arrives after newer ones."""
 

@@ -225,6 +225,15 @@ def spare_inherited_finalizers() -> None:
         each.atexit = False
 
 
+def end_as_the_interpreter() -> None:
+    """As `end_orderly`, when threads that are no daemons have ended: executors finish what they were given."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException:
+        traceback.print_exc()
+    end_orderly()
+
+
 def end_orderly() -> None:
     """Does what the interpreter does at the end of a process, for the code of the subject alone."""
     gc.collect()

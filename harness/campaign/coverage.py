@@ -13,6 +13,7 @@ from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage
 from sinkproof.campaign.outward_coverage import OutwardCoverage, PowerCoverage
 from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, is_system_call
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
@@ -30,7 +31,7 @@ LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only lat
 SINK: Final = "sink[0]"  # of all subtasks the same calls can fail
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
-NOT_FATAL: Final = "pause"  # after it nothing has died at the point
+NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after them nothing has died at the point, or not at once
 KIND_AT_LINES: Final = {
     "kill": "kill",
     "kill-job": "kill",
@@ -50,6 +51,7 @@ class Coverage:
     joined: int = 0  # of them: ended in a state from which an earlier run had gone on
     kills: int = 0  # counted from wait statuses
     stops: int = 0
+    handles_sigterm: bool = False
     rows_committed: int = 0
     unfired: list[str] = field(default_factory=list)  # schedules with a fault that did not find its point
     passed: set[str] = field(default_factory=set)  # named points that any actor passed
@@ -69,12 +71,13 @@ class Coverage:
 
     def add(self, result: RunResult) -> None:
         self._ran(result)
+        self.handles_sigterm |= result.handles_sigterm
         self.saw({point for _, point in result.trace})
         if not result.inside:
             self.outward.add(result)
             self.power.add(result)
         for fault in result.struck:
-            self.struck[fault.point] += fault.kind != NOT_FATAL
+            self.struck[fault.point] += fault.kind not in NOT_LIKE_KILL
             self.stops += fault.kind == "stop"
             self._struck_at_line(fault.point, fault.kind)
             if fault.kind in KINDS_AT_CALLS:

@@ -244,6 +244,7 @@ CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.CRASHABLE_HERE: lambda campaign: not campaign.results.steering.deferred_to_processes,
     Need.POWER_LOSS: lambda campaign: campaign.contract.offers("lose_power"),
     Need.ENDURANCE: lambda campaign: campaign.contract.rows == "append",
+    Need.HANDLES_SIGTERM: lambda campaign: campaign.results.coverage.handles_sigterm,
     Need.HOSTS: lambda campaign: campaign.has_breakable_hosts,
     Need.INSIDE_SERVICE: lambda campaign: campaign.results.services.options.inside_service,
     Need.OUTWARD_CALLS: lambda campaign: campaign.contract.kind == "command" and _has_outward_calls(campaign),

@@ -15,6 +15,7 @@ from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
 from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.workload.jobs import JOBS
@@ -109,6 +110,15 @@ WATCHED_POWER: Final[Plan] = (
         required=True,
     ),
 )
+ORDERLY_ENDS: Final[Plan] = (
+    Stage(
+        name="SIGTERM at each step",
+        schedules=single_faults.terminations,
+        needs=(Need.HANDLES_SIGTERM,),
+        lines=True,
+        required=True,
+    ),
+)
 HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
     *INSIDE_SERVICE,
@@ -122,6 +132,7 @@ HIGH_YIELD: Final[Plan] = (
         schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
     ),
     *KILLS_AND_MESSAGES,
+    *ORDERLY_ENDS,
     Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
     *NATIVE_CODE,
     *WATCHED_POWER,
@@ -213,6 +224,13 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
     Stage(name="kill at each line", schedules=partial(single_faults.first_time_at_lines, kind="kill")),
+    Stage(
+        name="SIGTERM at each line",
+        schedules=partial(single_faults.first_time_at_lines, kind=TERMINATE.word),
+        needs=(Need.HANDLES_SIGTERM,),
+        lines=True,
+        required=True,
+    ),
     Stage(name="pause at each line", schedules=partial(single_faults.first_time_at_lines, kind="pause"), lines=True),
     Stage(name="zombie from each line", schedules=partial(single_faults.first_time_at_lines, kind="stop"), lines=True),
     Stage(

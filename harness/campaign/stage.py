@@ -29,6 +29,7 @@ class Need(Enum):
     NATIVE_CALLS = "each outward call is explained by a line, or by a step"
     PYTHON = "a command is struck at all its outward calls"
     WATCHED_POWER = "SURVIVES_POWER_LOSS is not claimed, or the contract offers lose_power"
+    HANDLES_SIGTERM = "the sink does not handle SIGTERM, so that it would die as by a kill"
     HOSTS = "the job runs on one host: --master cluster:3 starts three, which can be killed and cut off"
     INSIDE_SERVICE = "without --inside-service no external system is killed between two of its own writes"
 

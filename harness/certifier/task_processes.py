@@ -29,7 +29,8 @@ from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.judging.observer import NeverQuiet
-from sinkproof.reference_engine.shells.process.attempt_host import LIMITS, describe_status
+from sinkproof.reference_engine.shells.process.attempt_endings import describe_status
+from sinkproof.reference_engine.shells.process.attempt_host import LIMITS
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import ContractError

@@ -190,6 +190,7 @@ class ProcessRunner(ScheduleRunner):
             observer.counts_rows = False  # a reader may recover what the loss of power is to strike
         host, strategy = self.host, made.job.restart
         assert host is not None
+        host.looks_for_handlers = not schedule.faults
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
         made.restart = made.job.restart()
         return made, observer
@@ -253,6 +254,7 @@ class ProcessRunner(ScheduleRunner):
             return replace(
                 result,
                 kills=self.host.kills + inside.kills,
+                handles_sigterm=self.host.handles_sigterm,
                 struck=struck,
                 inside=tuple(inside.windows),
                 killed_inside=inside.sentence(),

@@ -39,6 +39,7 @@ class RunResult:
     struck_line: SourceLine | None = None
     unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
+    handles_sigterm: bool = False  # in runs without faults: whether an attempt did so
     broken_rule: str = ""  # of the coordinator, in runs that checked it
     restarts: int = 0
     checkpoints_pending: int = 0  # at once, at most; in runs that checked the coordinator

@@ -22,6 +22,7 @@ from sinkproof.workload.jobs import (
 
 HOSTS: Final = "hosts"  # needed by faults of hosts, which this certification starts: --master cluster:3
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
+PROCESSES: Final = "processes"  # needed by faults that a process does to itself when it is asked to
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
@@ -49,10 +50,12 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
         if hook == HOSTS and not (shell == "spark" and on_hosts):
             return f"{fault}: hosts are broken in a cluster of them. Replay it with --on spark --master cluster:3"
+        if hook == PROCESSES and (shell != "process" or not kind.applies(fault.actor, fault.point)):
+            return f"{fault}: attempts of sinks end by SIGTERM where they are processes. Replay it with --on process"
         if fault.kind == "unanswered" and (contract.marks_points or shell == "spark"):
             return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
         is_watched = kind.is_power_loss and shell == "process"  # what was forced is known from system calls
-        if hook and hook not in (SERVICES, HOSTS) and not (is_watched or contract.offers(hook)):
+        if hook and hook not in (SERVICES, HOSTS, PROCESSES) and not (is_watched or contract.offers(hook)):
             return f"{fault}: {contract.name} does not offer {hook}, without which this is never injected"
         if kind.is_virtual and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} strikes elsewhere, if at all: {kind.sentence}"

@@ -8,8 +8,10 @@ from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS, REGISTERED_KINDS
-from sinkproof.chaos.points import AROUND_CALLS, is_system_call
+from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
+from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
     DECIDED,
@@ -158,6 +160,28 @@ def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
     turns = [[Schedule((fault,)) for fault in faults] for faults in of_kind.values()]
     turns.insert(1, [Schedule((fault,), job=ZOMBIE_LATE_JOB) for fault in of_kind["stop"]])
     yield from in_turn(turns)
+
+
+def terminations(campaign: CampaignView) -> Iterator[Schedule]:
+    """SIGTERM at each named point, the first time; then in a recovery, and with a slow end; then later."""
+    baseline = campaign.baseline
+    recovered = campaign.run(Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),)))
+    yield from first_time(campaign, kind=TERMINATE.word)
+    yield from first_time(campaign, kind=TERMINATE_LATER.word)
+    yield from _in_recovery(recovered, TERMINATE.word)
+    yield from (Schedule((fault,)) for fault in spread(baseline, TERMINATE.word))
+
+
+def _in_recovery(recovered: RunResult, kind: str) -> Iterator[Schedule]:
+    """The first time that each named point is passed after the faults of this run."""
+    last, seen = recovered.schedule.faults[-1], set()
+    struck = False
+    for actor, point, occurrence in passes(recovered):
+        struck |= (actor, point, occurrence) == (last.actor, last.point, last.occurrence)
+        if struck and point not in seen and not is_line(point) and KINDS[kind].applies(actor, point):
+            seen.add(point)
+            fault = Fault(actor, point, occurrence, kind)
+            yield replace(recovered.schedule, faults=(*recovered.schedule.faults, fault))
 
 
 # -- at executed lines ----------------------------------------------------------------------------

@@ -38,6 +38,11 @@ class Host(Protocol):
     def kill(self, sink: Sink) -> None:
         """SIGKILL: nothing of the attempt runs any more. In process: it is kept, so that nothing of it is finalised."""
 
+    def terminate(self, sink: Sink, *, calls: int) -> bool:
+        """SIGTERM: the attempt ends by itself, or has answered so many calls more when it is killed. Returns whether it
+        goes on until then.
+        """
+
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has been closed."""
 

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptEnded, AttemptEnding, SinkError
+from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, SinkError
 from sinkproof.reference_engine.shells.process.command_host import CommandHost, CommandSink, ReaderFailed, read_command
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, Sink, TransactionLost
 

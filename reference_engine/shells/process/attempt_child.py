@@ -24,11 +24,14 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.process_wide_state import (
+    end_as_the_interpreter,
     end_orderly,
+    in_c,
     spare_inherited_finalizers,
     stay_in_subjects_state,
 )
@@ -82,7 +85,7 @@ def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
     if watched.calls:
         put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
-    with attempt.watching_files():
+    with attempt.watching_files(), attempt.ending_as_asked(pid):
         while (request := inside.receive()) is not None:
             reply = attempt.answer(request)
             if os.getpid() != pid:
@@ -107,6 +110,8 @@ class _Inner:
         self.wall_clock: Any = None  # MovedClock
         self.passed: dict[str, int] = {}
         self.point, self.time, self.kind = "", 0, ""
+        self.last_answer: int | None = None  # after SIGTERM: then it is killed, if it has not ended by itself
+        self.traces_lines = False
         os.register_at_fork(after_in_child=lambda: self.arm(None))
 
     # -- points -----------------------------------------------------------------------------------
@@ -157,8 +162,41 @@ class _Inner:
         if self.kind in SUSPENDING:
             os.kill(os.getpid(), signal.SIGSTOP)
             self.rearm()  # it was continued
-            return
-        os.kill(os.getpid(), signal.SIGKILL)
+        elif self.kind in CALLS_LEFT:
+            calls = CALLS_LEFT[self.kind]
+            if threading.get_ident() == self.main_thread:
+                self.inside.send(INJECTED_REPLY)
+                self.rearm()
+            self.ask_to_end(calls)
+        else:
+            die()
+
+    def ask_to_end(self, calls: int) -> None:
+        """SIGTERM, by which Python calls the handler here, or in the thread of the calls if this is another one. It may
+        raise. Where it returns, the attempt goes on until it has answered this call and so many more.
+        """
+        self.last_answer = self.answers + 1 + calls
+        if not is_handled(signal.SIGTERM):
+            die()
+        sys.call_tracing(os.kill, (os.getpid(), signal.SIGTERM))  # lines of the handler are points, too
+        if not calls and threading.get_ident() == self.main_thread:
+            die()
+
+    @contextmanager
+    def ending_as_asked(self, pid: int) -> Iterator[None]:
+        """What is raised after SIGTERM ends the process as it does a program: `finally`, threads, functions for the end
+        run. Then it is killed.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if self.last_answer is None or os.getpid() != pid:
+                raise
+            if not isinstance(error, SystemExit):
+                traceback.print_exc()
+            with self.watching(self.traces_lines):
+                end_as_the_interpreter()
+            die()
 
     def rearm(self) -> None:
         """The attempt goes on after a fault: the next one may be injected within the same call."""
@@ -188,8 +226,11 @@ class _Inner:
 
     def answer(self, request: bytes) -> bytes:
         self.is_called = True
+        if self.last_answer is not None and self.answers >= self.last_answer:
+            die()
         try:
             call, arguments, armed, self.now, lines = pickle.loads(request)
+            self.traces_lines = lines
             self.arm(armed)
             if self.recipe.wall_clock is not None:
                 self.show_time(self.recipe.wall_clock)
@@ -202,6 +243,8 @@ class _Inner:
         except SystemExit:
             raise
         except BaseException as error:  # the border: a sink's failure becomes a reply, and the engine reacts
+            if self.last_answer is not None:
+                raise
             return _failure_reply(error)
         finally:
             self.answers += 1
@@ -228,6 +271,9 @@ class _Inner:
         recorded_inputs.note_loaded()
         return list(sys.modules)[self.found_imported[0] :]
 
+    def do_terminate(self, call: str, calls: int) -> None:
+        self.ask_to_end(calls)
+
     def do_exit(self, call: str) -> None:
         """The process ends in an orderly way: destructors, finalizers and functions for its end run."""
         self.sink = None
@@ -250,6 +296,15 @@ class _Inner:
 
             self.wall_clock = MovedClock(clock, self.now)
         self.wall_clock.show(self.now)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_handled(number: int) -> bool:
+    """Whether this signal leads to more than a death: a thread may wait for it while it is blocked."""
+    return in_c.getsignal(number) != in_c.SIG_DFL or number in in_c.pthread_sigmask(in_c.SIG_BLOCK, ())
 
 
 def modules_loaded() -> tuple[int, str]:

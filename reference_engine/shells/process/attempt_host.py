@@ -6,7 +6,6 @@ A death at the armed point is reported to the overseer; the engine may also kill
 
 from __future__ import annotations
 
-import enum
 import os
 import select
 import signal
@@ -14,12 +13,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NoReturn, Protocol, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.processes.spawn import EXIT_OUT_OF_MEMORY, ChildProcess, ForkServer, Limits, NoReply, Silence
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
+from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, ending_of
 from sinkproof.reference_engine.shells.process.call_windows import Window, no_window
+from sinkproof.reference_engine.shells.process.process_status import busy_seconds, handles
 from sinkproof.sink_adapters.protocol import Sink
 
 HANG_SECONDS: Final = 10.0
@@ -27,6 +27,7 @@ LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends l
 # An attempt that does nothing for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
 # SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
 PATIENCE_SECONDS: Final = 0.4
+ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
 BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
 
 Armed = tuple[str, int, str]  # (point, how many more times it must be reached, kind)
@@ -46,46 +47,6 @@ class Overseer(Protocol):
 
     def stopped(self, actor: str) -> None:
         """The attempt has stopped itself at its armed point. Returns when it goes on; raises if the job has died."""
-
-
-class AttemptEnding(enum.Enum):
-    """How an attempt ended that neither a fault nor the engine has killed."""
-
-    EXITED = "it exited by itself"
-    SIGNALLED = "it was killed by a signal"
-    STOPPED = "it stopped by itself"
-    HUNG = "it did not answer in time"
-    GARBAGE = "it answered with garbage"
-    OUT_OF_MEMORY = "it ran out of memory"
-
-
-class AttemptEnded(Exception):
-    """This attempt is dead, and no armed fault killed it. `status`: its wait status; `evidence`: what was observed."""
-
-    def __init__(self, ending: AttemptEnding, *, status: int, output_tail: str = "", evidence: str = "") -> None:
-        super().__init__(ending, status, output_tail, evidence)
-        self.ending, self.status, self.output_tail, self.evidence = ending, status, output_tail, evidence
-
-    def __str__(self) -> str:
-        output = self.output_tail.strip()
-        return "; ".join(
-            [
-                f"{self.ending.value} ({describe_status(self.status)})",
-                *([self.evidence] if self.evidence else []),
-                f"its last words: {output[-500:]}" if output else "it printed nothing",
-            ]
-        )
-
-
-class SinkError(Exception):
-    """A sink's call raised in another process. What it raised there is not an exception here, only its text."""
-
-    def __init__(self, type_name: str, message: str, *, traceback_text: str = "") -> None:
-        super().__init__(type_name, message)
-        self.type_name, self.message, self.traceback_text = type_name, message, traceback_text
-
-    def __str__(self) -> str:
-        return f"{self.type_name}: {self.message}"
 
 
 class Unwatched:
@@ -111,6 +72,7 @@ class ProcessAttempt:
         """`replies`: the descriptor that is readable when a reply has come."""
         self.host, self.actor, self.child, self.replies = host, actor, child, replies
         self.armed: Armed | None = None
+        self.is_ending = False  # it got SIGTERM: from now on it may be dead whenever it is called
 
     @property
     def pid(self) -> int:
@@ -166,11 +128,10 @@ class ProcessAttempt:
 
     def await_reply(self, receive: Callable[[Deadline], Received]) -> Received:
         """What `receive` returns. Goes on after a suspension; raises after a death."""
-        sent, busy = now(), busy_seconds(self.pid) if self.host.suspended else 0.0
+        sent, busy = now(), busy_seconds(self.pid) if self.idle_most < self.host.hang_seconds else 0.0
         while True:
-            patience = self.host.patience_seconds if self.host.suspended else self.host.hang_seconds
             try:
-                received = receive(Deadline(patience))
+                received = receive(Deadline(self.idle_most))
             except NoReply as silence:
                 hung = silence.silence is Silence.HUNG
                 if not (hung and (self._is_at_work(sent, busy) or self.host.resume_suspended())):
@@ -179,12 +140,19 @@ class ProcessAttempt:
             self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
             return received
 
+    @property
+    def idle_most(self) -> float:
+        """For so long it may do nothing in a call, if another one is suspended, or if it was asked to end."""
+        if self.host.suspended:
+            return self.host.patience_seconds
+        return min(ENDING_SECONDS, self.host.hang_seconds) if self.is_ending else self.host.hang_seconds
+
     def _is_at_work(self, sent: float, busy: float) -> bool:
         """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""
         waited = now() - sent
         idle = waited - (busy_seconds(self.pid) - busy)
         short = waited < BUSY_HANGS_MOST * self.host.hang_seconds
-        return bool(self.host.suspended) and short and idle < self.host.patience_seconds
+        return self.idle_most < self.host.hang_seconds and short and idle < self.idle_most
 
     def await_reply_briefly(self) -> None:
         """Returns when a reply is there, or after the host's patience; the pending call reads it."""
@@ -194,6 +162,15 @@ class ProcessAttempt:
     def handle_silence(self, silence: NoReply) -> None:
         """No reply came. Returns when the attempt goes on after an injected fault."""
         raise NotImplementedError
+
+    def terminate(self, calls: int) -> None:
+        """SIGTERM, between two calls. Returns if it is to answer so many more; raises after its death."""
+        raise NotImplementedError
+
+    def end_if_asked_to(self, silence: NoReply) -> None:
+        """Raises if this attempt got SIGTERM: it has ended; or it is killed, as one that takes too long is."""
+        if self.is_ending and silence.silence is not Silence.STOPPED:
+            self.died_at_its_point(self.child.kill())
 
     def died_at_its_point(self, status: int) -> NoReturn:
         self.host.count(status)
@@ -239,6 +216,7 @@ class AttemptHost(ABC):
         self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
+        self.looks_for_handlers = self.handles_sigterm = False  # whether an attempt of this run does so
         self.window: Window = no_window  # entered around each call of a sink, with its name
         self._living: list[ProcessAttempt] = []
         self._leaving: list[ProcessAttempt] = []
@@ -284,6 +262,17 @@ class AttemptHost(ABC):
             self._living.remove(attempt)
             attempt.release()
 
+    def terminate(self, sink: Sink, *, calls: int) -> bool:
+        """Raises, as the engine does, if it is dead by then."""
+        assert isinstance(sink, ProcessAttempt)
+        sink.is_ending = True
+        sink.terminate(calls)
+        return True
+
+    def look_for_handlers(self, attempt: ProcessAttempt) -> None:
+        if self.looks_for_handlers and not self.handles_sigterm:
+            self.handles_sigterm = handles(attempt.pid, signal.SIGTERM)
+
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has answered its last call: it exits by itself, and is reaped by `close`."""
         assert isinstance(sink, ProcessAttempt)
@@ -322,28 +311,3 @@ class AttemptHost(ABC):
         for attempt in list(self._living):
             attempt.child.kill()
             self.forget(attempt)
-
-
-def ending_of(status: int) -> AttemptEnding:
-    if os.WIFEXITED(status):
-        return AttemptEnding.OUT_OF_MEMORY if os.WEXITSTATUS(status) == EXIT_OUT_OF_MEMORY else AttemptEnding.EXITED
-    return AttemptEnding.SIGNALLED
-
-
-def describe_status(status: int) -> str:
-    """A wait status as text."""
-    if os.WIFEXITED(status):
-        return f"exit status {os.WEXITSTATUS(status)}"
-    number = os.WTERMSIG(status)
-    names = {int(each): each.name for each in signal.Signals}
-    return f"killed by {names.get(number, f'signal {number}')}"  # signals of real time have no name
-
-
-def busy_seconds(pid: int) -> float:
-    """How long the threads of a process have run or waited for a core, in all; 0.0 where the kernel does not say."""
-    nanoseconds = 0
-    with suppress(OSError):  # the process has ended
-        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with suppress(OSError):  # the thread has ended
-                nanoseconds += sum(map(int, file.read_text().split()[:2]))
-    return nanoseconds / 1e9

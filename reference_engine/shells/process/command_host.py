@@ -4,8 +4,9 @@ The command is started once per attempt, in a session of its own. It reads one r
 writes one reply a line to stdout, and nothing else; what it writes to stderr is shown when it fails. It is
 killed by SIGKILL between requests and replies, before it has read a request or after it has replied, and, where
 the kernel lets its system calls be watched, before each call that changes a file or sends to a socket, those of its
-start included. The end of stdin means: exit. Programs with more rights than the command (sudo, setuid) do not get them.
-Its environment holds
+start included. If it handles SIGTERM, it also gets that between requests and replies, and is killed when it has done
+nothing for two seconds, or some requests later. The end of stdin means: exit. Programs with more rights than the
+command (sudo, setuid) do not get them. Its environment holds
 
     SINKPROOF_SCRATCH      the folder it may use; kept over restarts
     SINKPROOF_SUBTASK      which of the parallel subtasks it is, from 0
@@ -42,6 +43,7 @@ import json
 import math
 import os
 import select
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -50,7 +52,8 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.system_calls.supervisor import Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import ENTRY
-from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptEnding, SinkError
+from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnding, SinkError
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS
 from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
@@ -123,6 +126,7 @@ class CommandSink(WatchedAttempt):
         super().__init__(host, actor, child, replies=pipes[0], watch=watch)
         self.pipes = list(pipes)  # we read from the first and write to the second
         self.clock: Callable[[], float] = lambda: 0.0
+        self.calls_left = 0  # after SIGTERM
         self._unsent = memoryview(b"")
         self._buffer = bytearray()
         for pipe in pipes:
@@ -160,6 +164,7 @@ class CommandSink(WatchedAttempt):
             subtasks_restored=list(context.subtasks_restored),
             deadline=context.deadline if math.isfinite(context.deadline) else None,
         )
+        self.host.look_for_handlers(self)
         return self._unsettled(reply)
 
     def write(self, batch: Batch) -> None:
@@ -187,6 +192,7 @@ class CommandSink(WatchedAttempt):
         self.call("end_of_input")
 
     def close(self) -> None:
+        self.host.look_for_handlers(self)
         self.call("close")
 
     def _unsettled(self, reply: Mapping[str, Any]) -> list[int]:
@@ -199,6 +205,9 @@ class CommandSink(WatchedAttempt):
 
     @within_window
     def call(self, name: str, **more: Any) -> Mapping[str, Any]:
+        if self.is_ending and not self.calls_left:
+            self.died_at_its_point(self.child.kill())
+        self.calls_left -= self.is_ending
         self.report_points()
         self.arm_watch()
         self._unsent = memoryview(json.dumps({"call": name, "now": self.clock(), **more}).encode() + b"\n")
@@ -277,12 +286,25 @@ class CommandSink(WatchedAttempt):
         strike = self.take_strike()
         self.report_points()
         if strike is None:
+            self.end_if_asked_to(silence)
             self.fail_silent(silence)
         else:
             self.react(strike)
 
     def resume_here(self) -> None:
         self.let_go_on()
+
+    def terminate(self, calls: int) -> None:
+        """It does not say when its handler has returned, so it is given a while, unless it ends."""
+        self.calls_left = calls
+        self.report_points()
+        self.arm_watch()
+        self.child.signal(signal.SIGTERM)
+        if calls:
+            self.await_reply_briefly()
+        else:
+            self.await_reply(self._line)
+            self.died_at_its_point(self.child.kill())
 
 
 def _text(state: bytes) -> str:

@@ -18,19 +18,18 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
+from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, SinkError
 from sinkproof.reference_engine.shells.process.attempt_host import (
     HANG_SECONDS,
     LIMITS,
     Armed,
-    AttemptEnded,
-    AttemptEnding,
     Overseer,
-    SinkError,
 )
 from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
@@ -131,6 +130,7 @@ class RemoteSink(WatchedAttempt):
         self.clock = context.clock
         fields_sent = {name: getattr(context, name) for name in FIELDS_SENT}
         in_doubt: list[int] = self.call("open", fields_sent, context.random.getstate())
+        self.host.look_for_handlers(self)
         return in_doubt
 
     def write(self, batch: Batch) -> None:
@@ -155,6 +155,7 @@ class RemoteSink(WatchedAttempt):
         self.call("end_of_input")
 
     def close(self) -> None:
+        self.host.look_for_handlers(self)
         self.host.imported.update(dict.fromkeys(self.call("close") or ()))
 
     # -- one request, one reply -------------------------------------------------------------------
@@ -234,6 +235,7 @@ class RemoteSink(WatchedAttempt):
             point, left, kind = self.armed
             left -= points.count(point)
             self.armed = (point, left, kind)
+            self.is_ending |= left <= 0 and kind in CALLS_LEFT
             if left <= 0 and is_system_call(point):
                 self.host.struck_line = self.line
         if calls:
@@ -270,7 +272,11 @@ class RemoteSink(WatchedAttempt):
         status = self.child.wait_status
         if silence.silence is Silence.ENDED and reached and kind in DEADLY and status is not None:
             self.died_at_its_point(status)
+        self.end_if_asked_to(silence)
         self.fail_silent(silence)
+
+    def terminate(self, calls: int) -> None:
+        self.call("terminate", calls)
 
     def resume_here(self) -> None:
         if self.child.stopped:

@@ -71,6 +71,13 @@ class EngineFaults:
             None  # the new coordinator's generation and storage, while an old one acts
         )
 
+    # -- the process of an attempt ------------------------------------------------------------------
+
+    def terminate_actor(self, *, calls: int) -> None:
+        """Between two calls; inside them the process does it to itself."""
+        if not self.job.host.terminate(self.job.sinks[self.job.actor], calls=calls):
+            self.actors.kill_actor()
+
     # -- the target --------------------------------------------------------------------------------
 
     def land_later(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NoReturn
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.reference_engine.shells.simulated.engine_faults import INJECTED, EngineFaults
 from sinkproof.reference_engine.shells.simulated.faulted_job import FaultedJob
 
-INJECTED_THERE = ("error", "unanswered", "short-write")  # by an attempt's process, or beside it, before this is told
+# By an attempt's process, or beside it, before this is told.
+INJECTED_THERE = ("error", "unanswered", "short-write", *CALLS_LEFT)
 
 
 class FaultInjector:

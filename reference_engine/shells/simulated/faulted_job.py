@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from sinkproof.reference_engine.checkpointing.coordinator import Coordinator
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.job import Job, RunningJob, Watcher
+from sinkproof.sink_adapters.protocol import Sink
 
 Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
@@ -44,6 +45,7 @@ class FaultedJob(RunningJob, Protocol):
     coordinator: Coordinator | None
     checkpoint_id_last: int
     subtasks: dict[Key, Subtask]
+    sinks: dict[Key, Sink]
     trace: list[tuple[int, str]]
     message_fault: str
     clock_offset: float

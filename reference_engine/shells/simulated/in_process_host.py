@@ -32,6 +32,10 @@ class InProcessHost:
         if self.keeps_dead:
             self.dead.append(sink)
 
+    def terminate(self, sink: Sink, *, calls: int) -> bool:
+        """A signal would reach the engine itself."""
+        return False
+
     def retire(self, sink: Sink) -> None:
         self.kill(sink)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # Each checkpoint of each subtask becomes one file, by one rename, under a name that is always the same. With the word
-# "wrong" rows are appended, and a second file notes that: right around its calls, wrong between these two.
+# "wrong" rows are appended, and a second file notes that: right around its calls, wrong between these two. With the word
+# "hurried" it makes visible what is pending when it gets SIGTERM; with "calm" it just exits then.
 use strict; use warnings; use JSON::PP; use MIME::Base64; $| = 1;
 my ($folder, $subtask, $generation) = @ENV{qw(SINKPROOF_SCRATCH SINKPROOF_SUBTASK SINKPROOF_GENERATION)};
 my ($wrong, $rows, %pending) = (($ARGV[0] // "") eq "wrong", "");
@@ -19,6 +20,8 @@ sub publish { my ($owner, $id, $text) = @_;
     rename "$folder/$temp", "$folder/out-$owner-$id" or die "rename: $!";
   } }
 
+my %asked = (calm => sub { exit }, hurried => sub { publish($subtask, $_, $pending{$_}) for sort keys %pending; exit });
+$SIG{TERM} = $asked{$ARGV[0] // ""} // "DEFAULT";
 while (my $line = <STDIN>) {
   my ($ask, $reply) = (decode_json($line), {ok => JSON::PP::true}); my ($call, $id) = @$ask{qw(call checkpoint_id)};
   if ($call eq "open") {
