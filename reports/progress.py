@@ -29,6 +29,7 @@ FAULT: Final = re.compile(
 DOING: Final = {
     "kill": "killing {actor}",
     "kill-job": "killing the whole job",
+    **dict.fromkeys(("terminate", "terminate-later"), "asking {actor} by SIGTERM to end"),
     "stop": "suspending {actor}, which resumes as a zombie,",
     "land": "letting the last request of {actor} land late,",
     "pause": "pausing {actor}",

@@ -13,7 +13,7 @@ from sinkproof.chaos.points import COMMIT_WINDOW
 Shell = TypeVar("Shell", bound=FaultableShell)
 SERVICES: Final = "services"
 HOSTS: Final = "hosts"  # the job runs on several, which this certification has started
-PROCESSES: Final = "processes"  # attempts of the process shell, whose engine is simulated
+PROCESSES: Final = "processes"  # attempts that are processes, and an engine that is simulated
 
 
 def anywhere(actor: str, point: str) -> bool:

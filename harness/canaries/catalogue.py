@@ -135,6 +135,14 @@ CANARIES: Final = (
     Canary("asynchronous error dropped", idempotent.LateErrorDropped, "R4", LOSS, "error"),
     # R5: publishing too early, or never.
     Canary("publishes in snapshot", two_phase.PublishesInSnapshot, "R5", "O3", "none"),
+    Canary(
+        "commits when asked to end",
+        two_phase.CommitsWhenAskedToEnd,
+        "R5",
+        "O2 O3",
+        "terminate",
+        shells=REAL_ONLY,
+    ),
     Canary("reveals what is staged", masked.RevealsWhatIsStaged, "R5", "O3", "none"),
     Canary("commits the checkpoint before", tx.CommitsTheOneBefore, "R5", "O1", "none"),
     # R6: failed commits.
@@ -244,6 +252,7 @@ CONTROLS_UNDER_WATCH: Final = (
     ("bytes are forced, no hook", calls.ForcedControl, WATCHED_POWER),
 )
 CONTROLS_OF_TESTS: Final = (
+    ("exits when asked to end", two_phase.ExitsWhenAskedToEnd),
     ("two logs, installed", users.TwoLogsControl),
     ("two logs elsewhere", users.ElsewhereControl),
     ("two logs and many rows", users.SpillingControl),

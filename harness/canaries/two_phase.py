@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from sinkproof.canaries.controls import FolderContract, TwoPhaseFiles
-from sinkproof.sink_adapters.protocol import Batch
+from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.subject.claims import Claim
 
 
@@ -21,6 +23,28 @@ class PublishesInSnapshot(FolderContract):
             for name in self.pending.values():
                 self.commit(name)
             return state
+
+
+class ExitsWhenAskedToEnd(FolderContract):
+    """Correct: SIGTERM ends the process by an exception, so that its file is closed; nothing is committed."""
+
+    class make(TwoPhaseFiles):  # noqa: N801
+        def open(self, context: Context) -> None:
+            super().open(context)
+            signal.signal(signal.SIGTERM, self.asked_to_end)
+
+        def asked_to_end(self, *_: object) -> NoReturn:
+            sys.exit(0)
+
+
+class CommitsWhenAskedToEnd(ExitsWhenAskedToEnd):
+    """R5: before it exits upon SIGTERM, it commits what is pre-committed, complete or not."""
+
+    class make(ExitsWhenAskedToEnd.make):  # noqa: N801
+        def asked_to_end(self, *_: object) -> NoReturn:
+            for name in self.pending.values():
+                self.commit(name)
+            sys.exit(0)
 
 
 class ForgetsPendingOnRestore(FolderContract):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
+from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.campaign_budget import plan_of
@@ -49,6 +50,7 @@ def not_examined(subject: SubjectProgress) -> str:
         _unseen_interior(subject),
         _unseen_inside_service(subject),
         _left_over(subject),
+        _never_asked_to_end(subject),
         _never_struck_code(subject),
         _never_run(subject),
         _unstruck(subject),
@@ -207,6 +209,14 @@ def _left_if_strict(subject: SubjectProgress) -> str:
     )
     parts = [f"{len(names)} {what}, such as {names[0]}" for what, names in left if names]
     return f"--strict: {'; '.join(parts)}; give it a larger --budget" if parts else ""
+
+
+def _never_asked_to_end(subject: SubjectProgress) -> str:
+    """Where its code may handle SIGTERM; empty if the process shell has looked, which sees whether it does."""
+    if subject.contract.kind != "sink" or any(shell.shell == "process" for shell in subject.shells):
+        return ""
+    files = (name for path, name in subject.own_code.files.items() if "SIGTERM" in Path(path).read_text())
+    return next((f"{name} names SIGTERM, which no process got; run it --on process as well" for name in files), "")
 
 
 def _never_struck_code(subject: SubjectProgress) -> str:

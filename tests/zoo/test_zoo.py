@@ -67,6 +67,7 @@ RIGHT: Final = {
     "doubtful:TooOldIsLost": EXACTLY,
     "orderly_ends:RemovesWhatIsTemporary": EXACTLY,
     "orderly_ends:FailedCommitsAgain": EXACTLY,
+    "asked_to_end:TidiesAndExits": EXACTLY,
     "own_service:Puts": EXACTLY,
 }
 
@@ -202,6 +203,8 @@ WRONG: Final = {
     "orderly_ends:RemovesWhatItPromised": Sin(root="R15", oracles="O1", ending="=kill", shell="process"),
     "orderly_ends:RemovedWithItsObject": Sin(root="R15", oracles="O1", ending="=kill", shell="process"),
     "orderly_ends:FailedCommitsForgotten": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
+    "asked_to_end:PublishesAtExit": Sin(root="R5", oracles="O2 O3", ending="=terminate", shell="process"),
+    "asked_to_end:NotesAndPublishesEarly": Sin(root="R5", oracles="O2 O3", ending="=terminate-later", shell="process"),
 }
 REMEMBERING: Final = ("surroundings:RemembersWhatIsDone", "surroundings:RemembersAndCopies")
 UNJUDGED: Final = {  # and a word of the reason

@@ -61,14 +61,15 @@ def judged(
     strict: bool = False,
     stages: Sequence[StageResult] = (),
     seconds: float = 1.0,
+    shell: str = "process",
 ) -> SubjectResult:
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
     `calls_failed`: how renames failed.
     """
     contract = Contract("my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append"), kind=kind)
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
-    shell = ShellResult(
-        shell="process",
+    only = ShellResult(
+        shell=shell,
         schedules_run=9,
         schedules_in_bound=9,
         kills=1,
@@ -77,7 +78,7 @@ def judged(
         rows_committed=24,
         stages=stages,
     )
-    subject = SubjectProgress(contract, [shell], strict=strict)
+    subject = SubjectProgress(contract, [only], strict=strict)
     subject.lines_passed = points(passed)
     name, lines = left_out
     subject.lines_by_kind = {
@@ -254,3 +255,12 @@ def test_a_lossy_sink_in_site_packages_is_convicted_at_its_own_line(tmp_path: Pa
     (subject,) = document["subjects"]
     assert "violated" == subject["verdict"], subject["why"]
     assert {"journal_sink.py"} == {each["line"]["file"] for each in subject["findings"] if each["line"]}
+
+
+def test_a_handler_of_sigterm_is_left_to_the_process_shell(file: Path) -> None:
+    assert "upheld" == judged(file, shell="simulated").verdict
+    file.write_text(f"{SINK}\n# SIGTERM\n")
+    result = judged(file, shell="simulated")
+    assert "unknown" == result.verdict
+    assert "my_sink.py names SIGTERM, which no process got; run it --on process as well" in result.why
+    assert "upheld" == judged(file).verdict
