@@ -31,6 +31,7 @@ from sinkproof.workload.jobs import REUSED_PROCESS_JOB, SCALE_IN_JOB, ZOMBIE_LAT
 
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
 ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repairs what the first one spoils
+TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "notify_complete.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
@@ -163,13 +164,16 @@ def zombies_errors_and_job_kills(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def terminations(campaign: CampaignView) -> Iterator[Schedule]:
-    """SIGTERM at each named point, the first time; then in a recovery, and with a slow end; then later."""
-    baseline = campaign.baseline
-    recovered = campaign.run(Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),)))
+    """SIGTERM at each named point, the first time; with a slow end; then, unless a run takes long, also in a recovery,
+    and later.
+    """
     yield from first_time(campaign, kind=TERMINATE.word)
-    yield from first_time(campaign, kind=TERMINATE_LATER.word)
-    yield from _in_recovery(recovered, TERMINATE.word)
-    yield from (Schedule((fault,)) for fault in spread(baseline, TERMINATE.word))
+    slowly = spread(campaign.baseline, TERMINATE_LATER.word)
+    yield from (Schedule((fault,)) for fault in slowly if fault.point in TERMINATED_SLOWLY)
+    if campaign.contract.kind == "command" or campaign.has_breakable_service:
+        return
+    yield from _in_recovery(campaign.run(Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),))), TERMINATE.word)
+    yield from (Schedule((fault,)) for fault in spread(campaign.baseline, TERMINATE.word))
 
 
 def _in_recovery(recovered: RunResult, kind: str) -> Iterator[Schedule]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import signal
 import sys
 from typing import Any, NoReturn
@@ -53,21 +52,16 @@ class PublishesWhatIsPending(OutFolder):
     make: Any = Hurries
 
 
-class HurriesAtTheEnd(Links):
+class TakesItForTheEnd(Links):
     def open(self, context: Context) -> None:
         super().open(context)
-        atexit.register(self.publish_all)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-
-    def publish_all(self) -> None:
-        for name in list(self.pending.values()):
-            self.publish(name)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(self.notify_complete(sys.maxsize)))
 
 
-class PublishesAtExit(OutFolder):
-    """Wrong: the same, by a function for the end of the process."""
+class AllIsCompleteInTheEnd(OutFolder):
+    """Wrong: the same, by lines that run without SIGTERM, too."""
 
-    make: Any = HurriesAtTheEnd
+    make: Any = TakesItForTheEnd
 
 
 class Notes(Asked):

@@ -203,7 +203,7 @@ WRONG: Final = {
     "orderly_ends:RemovesWhatItPromised": Sin(root="R15", oracles="O1", ending="=kill", shell="process"),
     "orderly_ends:RemovedWithItsObject": Sin(root="R15", oracles="O1", ending="=kill", shell="process"),
     "orderly_ends:FailedCommitsForgotten": Sin(root="R6", oracles="O1", ending="=error", shell="process"),
-    "asked_to_end:PublishesAtExit": Sin(root="R5", oracles="O2 O3", ending="=terminate", shell="process"),
+    "asked_to_end:AllIsCompleteInTheEnd": Sin(root="R5", oracles="O2 O3", ending="=terminate", shell="process"),
     "asked_to_end:NotesAndPublishesEarly": Sin(root="R5", oracles="O2 O3", ending="=terminate-later", shell="process"),
 }
 REMEMBERING: Final = ("surroundings:RemembersWhatIsDone", "surroundings:RemembersAndCopies")

@@ -14,22 +14,23 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import KILLS_AND_MESSAGES, ORDERLY_ENDS
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Plan
+from sinkproof.canaries.two_phase import ExitsWhenAskedToEnd
 from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.command_contract import locator
 from sinkproof.subject.loading import load
+from sinkproof.subject.loading import locator_of as of_canaries
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
-from ...support.zoo_campaigns import locator_of
+from ...support.zoo_campaigns import ZOO, locator_of
 
 UNUSUAL = Path(__file__).parents[2] / "support/sinks_asked_to_end.py"
 IN_A_THREAD = "sink[0].file.rename#1=terminate"
 BETWEEN_CALLS = "sink[0].acknowledge.after#2=terminate"
 SLOWLY = "sink[1].write.after#1=terminate-later"
 READER = """sh -c 'cat "$SINKPROOF_SCRATCH"/out-* 2>/dev/null || true'"""
-STAGING = "sink[0].line(renamed_files.py:37)#1"
 
 
 @contextmanager
@@ -40,9 +41,9 @@ def runner_of(locator: str) -> Iterator[ProcessRunner]:
             yield runner
 
 
-def campaign(member: str, plan: Plan, *, of_each: int | None = None) -> CampaignResults:
+def campaign(locator: str, plan: Plan, *, of_each: int | None = None) -> CampaignResults:
     """Until the first finding that breaks a claim. `of_each`: so many schedules of each stage."""
-    with runner_of(locator_of(member)) as runner:
+    with runner_of(locator) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
         run_all: Any = lambda schedules, trace_lines, run: map(run, islice(schedules, of_each))  # noqa: E731
         should_stop: Any = lambda results: results.breaks_a_claim  # noqa: E731
@@ -63,7 +64,7 @@ def ended(locator: str, *schedules: str) -> tuple[list[RunResult], str]:
 
 @pytest.mark.slow
 def test_what_a_handler_publishes_is_found_by_no_death() -> None:
-    member = "asked_to_end:PublishesWhatIsPending"
+    member = locator_of("asked_to_end:AllIsCompleteInTheEnd")
     assert [] == campaign(member, KILLS_AND_MESSAGES[:1]).findings
     finding = campaign(member, ORDERLY_ENDS).findings[0]
     assert finding.claimed
@@ -73,14 +74,15 @@ def test_what_a_handler_publishes_is_found_by_no_death() -> None:
 
 @pytest.mark.slow
 def test_a_sink_without_a_handler_gets_no_sigterm() -> None:
-    (stage,) = campaign("renamed_files:LinkedFilesUncopied", ORDERLY_ENDS).coverage.stages
+    (stage,) = campaign(locator_of("renamed_files:LinkedFilesUncopied"), ORDERLY_ENDS).coverage.stages
     assert (Need.HANDLES_SIGTERM.value, 0) == (stage.skipped, stage.run)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("member", ["NotesTheEnd", "RaisesWhenAsked"])
-def test_a_handler_that_only_notes_the_request_or_raises_is_right(member: str) -> None:
-    results = campaign(f"asked_to_end:{member}", ORDERLY_ENDS, of_each=12)
+@pytest.mark.parametrize("member", ["NotesTheEnd", "RaisesWhenAsked", ExitsWhenAskedToEnd])
+def test_a_handler_that_notes_the_request_or_raises_or_exits_is_right(member: Any) -> None:
+    locator = locator_of(f"asked_to_end:{member}") if isinstance(member, str) else of_canaries(member)
+    results = campaign(locator, ORDERLY_ENDS, of_each=12)
     assert [] == results.findings + results.unknowns
     (stage,) = results.coverage.stages
     assert stage.run > 12
@@ -88,11 +90,18 @@ def test_a_handler_that_only_notes_the_request_or_raises_is_right(member: str) -
     assert not results.coverage.struck["write.before"]  # an orderly end is no death at that step
 
 
+def line(file: str, text: str) -> str:
+    """The last such line, as a point."""
+    lines = (ZOO / file).read_text().splitlines()
+    return f"line({file}:{max(number for number, each in enumerate(lines, 1) if each.strip() == text)})"
+
+
 @pytest.mark.slow
 def test_a_handler_is_struck_where_it_is() -> None:
     with runner_of(locator_of("asked_to_end:PublishesWhatIsPending")) as runner:
         within = runner.run(parse("sink[0].acknowledge.after#1=terminate sink[0].file.unlink#1=kill"))
-        at_line = runner.run(parse(f"{STAGING}=terminate sink[0].line(asked_to_end.py:27)#1=kill"))
+        staged, published = line("renamed_files.py", "self.rows = []"), line("asked_to_end.py", "self.publish(name)")
+        at_line = runner.run(parse(f"sink[0].{staged}#1=terminate sink[0].{published}#1=kill"))
     assert (True, 1) == (within.fired, within.kills)
     assert within.struck_line is not None
     assert "(self.staged / name).unlink(missing_ok=True)" == within.struck_line.text
