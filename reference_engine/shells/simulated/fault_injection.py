@@ -78,7 +78,7 @@ class FaultInjector:
     def passed(self, actor: str, points: list[str]) -> None:
         index = self.job.names.index(actor)
         self.job.trace += [(index, point) for point in points]
-        if index == self.armed_actor:
+        if index == self.armed_actor and self.armed_left > 0:  # else it was passed before the preceding fault
             self.armed_left -= points.count(self.armed_point)
             if self.armed_left <= 0 and self.pending[0].kind in INJECTED_THERE:
                 self._take()
