@@ -226,7 +226,7 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", [("appending", "replacing"), pytest.param(("skipping",), marks=pytest.mark.longer)], ids=" ".join
+    "names", [("replacing",), pytest.param(("appending", "skipping"), marks=pytest.mark.longer)], ids=" ".join
 )
 def test_jobs_are_judged_alike_in_both_shells_by_real_kills(names: tuple[str, ...], tmp_path: Path) -> None:
     """By the command line, as users do."""
@@ -235,7 +235,7 @@ def test_jobs_are_judged_alike_in_both_shells_by_real_kills(names: tuple[str, ..
     subjects = [f"{name}.py:write_batch" for name in names]
     command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--no-canaries", "--quiet", "--budget", "10s"]
     done = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True)
-    assert 1 == done.returncode, done.stderr
+    assert (names != ("replacing",)) == done.returncode, done.stderr
     certificate = json.loads((tmp_path / "out/certificate.json").read_text())
     for subject in certificate["subjects"]:
         check_subject(subject)
