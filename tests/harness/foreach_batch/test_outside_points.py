@@ -24,7 +24,12 @@ def connection() -> Iterator[socket.socket]:
 def sender(connection: socket.socket) -> tuple[threading.Thread, SimpleQueue[bytes]]:
     """A thread that sends the first bytes that it is given."""
     given: SimpleQueue[bytes] = SimpleQueue()
-    thread = threading.Thread(target=lambda: connection.sendall(given.get(timeout=SECONDS)))
+
+    def send() -> None:
+        what = given.get(timeout=SECONDS)
+        connection.sendall(what)
+
+    thread = threading.Thread(target=send)
     thread.start()
     return thread, given
 
