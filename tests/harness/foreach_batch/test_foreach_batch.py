@@ -249,7 +249,9 @@ def check_subject(subject: dict[str, Any]) -> None:
     assert {"simulated", "spark"} == set(shells)
     for shell in shells:
         found = [each for each in subject["findings"] if each["claimed"] and each["shell"] == shell]
-        assert (oracles, lines) == ({each["oracle"] for each in found}, {each["line"]["text"] for each in found})
+        assert oracles == {each["oracle"] for each in found}
+        between_lines = [each for each in found if each["schedule"].endswith(("=kill-job", "=lose"))]
+        assert lines == {each["line"]["text"] for each in between_lines if "syscall(" not in each["schedule"]}
         usual = [each for each in found if " " not in each["schedule"]]  # one death; other jobs have larger batches
         assert {len(each["lost"] + each["extra"]) for each in usual} <= {ROWS // BATCHES}
     assert 0 == shells["simulated"]["kills"]
