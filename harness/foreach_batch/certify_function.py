@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -37,6 +38,7 @@ from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 
+Explored = tuple[ClosureResult | None, str]  # and the stage that the budget left out
 SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, and sequences of them find little more
 
 
@@ -46,8 +48,9 @@ def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutco
     began = now()
     with _scratch_folder(contract, task, progress=progress) as scratch:
         results = FunctionResults(contract, scratch, progress=progress)
-        closure = SHELLS[task.shell](results, scratch, task=task, progress=progress)
-    return results.outcome(seconds=now() - began, closure=closure)
+        closure, left_out = SHELLS[task.shell](results, scratch, task=task, progress=progress)
+    outcome = results.outcome(seconds=now() - began, closure=closure)
+    return replace(outcome, ended_before=left_out if task.budget_holds else "")
 
 
 def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResult:
@@ -117,8 +120,7 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
 # -- simulated -------------------------------------------------------------------------------------
 
 
-def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
-    deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)
+def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> Explored:
     copies = can_be_copied(results.contract)
     if not copies:
         results.deferred = (
@@ -129,6 +131,7 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
     with simulated_query(results.contract, scratch, progress=progress) as query:
         with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
             results.unknowns += blind_spots(scratch, query.session, canaries)
+        deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)  # without the start of Spark, and the canaries
         watch = partial(watched_query, results.contract, scratch)
         drivers = partial(struck_drivers, results.contract, scratch)
         campaign = SimulatedFunctionCampaign(
@@ -137,11 +140,11 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
             copies=copies,
             watch=watch,
             drivers=drivers,
-            budget_holds=task.budget_holds,
+            ends=Deadline(task.budget_seconds) if task.budget_holds else None,
         )
         campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
         results.contract.call_if_there("teardown", scratch)
-    return campaign.closure() if copies else None
+    return campaign.closure() if copies else None, campaign.left_out()
 
 
 @contextmanager
@@ -161,18 +164,18 @@ def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress)
 # -- real ------------------------------------------------------------------------------------------
 
 
-def _streaming(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> ClosureResult | None:
+def _streaming(results: FunctionResults, scratch: Scratch, *, task: Task, progress: Progress) -> Explored:
     deadline = Deadline(task.budget_seconds)
     runner = StreamingRunner(results.contract, scratch, hang_seconds=task.hang_seconds, progress=progress)
     with closing(runner):
         campaign = StreamingFunctionCampaign(runner, results, deadline=deadline, budget_holds=task.budget_holds)
         campaign.carry_out(STREAMING_FUNCTION_PLAN)
-    return None
+    return None, campaign.left_out()
 
 
 # -- both ------------------------------------------------------------------------------------------
 
-SHELLS: dict[str, Callable[..., ClosureResult | None]] = {"simulated": _simulated, "spark": _streaming}
+SHELLS: dict[str, Callable[..., Explored]] = {"simulated": _simulated, "spark": _streaming}
 
 
 @contextmanager

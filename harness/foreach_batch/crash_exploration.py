@@ -36,6 +36,7 @@ class Exploration:
         self.later: deque[Any] = deque()  # inside calls; they come when nothing else waits
         self.places: dict[str, Schedule] = {}  # call to the outside -> the first crash there
         self.bad_states = 0
+        self.runs = 0
         self.base = Observation()
         self.fields: Fields | None = None  # that the reader shows, as the run without crash tells
 
@@ -45,19 +46,15 @@ class Exploration:
         self.base, anomalies = self._explore(start)
         return all(anomaly.oracle == EARLY for anomaly in anomalies)
 
-    def crash_once(self) -> int:
-        """Runs every state after a single crash, whatever the budget. Returns their number."""
-        run = 0
+    def crash_once(self) -> None:
+        """Runs every state after a single crash, whatever the budget."""
         while self.waiting and len(self.states[self.waiting[0]].first.faults) == 1:
-            run += self._run(self.waiting.popleft())
-        return run
+            self._run(self.waiting.popleft())
 
-    def crash_again(self) -> int:
-        """Runs the states after a sequence of crashes, within the budget. Returns their number."""
-        run = 0
+    def crash_again(self) -> None:
+        """Runs the states after a sequence of crashes, within the budget."""
         while (left := self.waiting or self.later) and not self.should_stop():
-            run += self._run(left.popleft())
-        return run
+            self._run(left.popleft())
 
     def crash_inside(self, left: Sequence[CrashState]) -> tuple[dict[Schedule, Any], list[Schedule]]:
         """`left`: by deaths inside single calls (watched_query.py). Runs the states at the edges, that is with the
@@ -88,14 +85,13 @@ class Exploration:
     def has_run(self, key: Any) -> bool:
         return self.states[key].ending is not None
 
-    def _run(self, key: Any) -> bool:
-        """False: it has run already."""
+    def _run(self, key: Any) -> None:
         if self.has_run(key):
-            return False
+            return
         explored = self.states[key]
         self.step(str(Schedule(explored.first.faults)))
         explored.ending, explored.anomalies = self._explore(explored.first)
-        return True
+        self.runs += 1
 
     def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
         left: list[CrashState] = []

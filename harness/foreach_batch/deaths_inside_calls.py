@@ -51,8 +51,7 @@ def _left_again(watched: WatchedQuery, exploration: Exploration) -> list[CrashSt
     return [left for state in begun for left in watched.states_inside(state)]
 
 
-def crash_inside_calls(found: StatesInside, exploration: Exploration, results: FunctionResults) -> int:
-    """How many states were run."""
+def crash_inside_calls(found: StatesInside, exploration: Exploration, results: FunctionResults) -> None:
     new, edges = exploration.crash_inside(found.left)
     exploration.add(found.left_again)
     outward = results.coverage.outward
@@ -61,4 +60,3 @@ def crash_inside_calls(found: StatesInside, exploration: Exploration, results: F
     outward.calls_alike = len(found.left) - len(new)
     results.notes.remove(INTERIOR)
     results.cover_lines_of_workers(found.lines)
-    return sum(outward.calls.values())

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.loop import Campaign
-from sinkproof.campaign.stage import Plan, Stage
+from sinkproof.campaign.stage import Plan, Stage, StageCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
@@ -52,8 +52,8 @@ EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill bef
 
 
 class SimulatedFunctionCampaign(Campaign):
-    """Its stages explore states; `deadline` ends the sequences of crashes. Without `copies` nothing is crashed, as the
-    state of what lies outside of the folder cannot be copied.
+    """Its stages explore states; `deadline` ends the sequences of crashes, and `ends` all of it. Without `copies`
+    nothing is crashed, as the state of what lies outside of the folder cannot be copied.
     """
 
     results: FunctionResults
@@ -67,18 +67,16 @@ class SimulatedFunctionCampaign(Campaign):
         copies: bool = True,
         watch: Watch | None = None,
         drivers: OpenDrivers | None = None,
-        budget_holds: bool = False,
+        ends: Deadline | None = None,
     ) -> None:
         runner: Any = query  # the loop only uses its contract
-        super().__init__(runner, results)
+        super().__init__(runner, results, should_stop=lambda _: ends is not None and ends.over)
         self.query, self.deadline, self.copies, self.watch, self.drivers = query, deadline, copies, watch, drivers
         self.trails: dict[str, Trail] = {}  # by job, of runs of other batches without faults
-        self.budget_holds = budget_holds
+        self.ends = ends
         self._reached = 0  # points, when a run was last seen to be alive
         self.usual = Experiment()  # the run without faults, and what it passed
-        self.exploration = Exploration(
-            query, should_stop=lambda: deadline.over, step=lambda what: results.progress.step(what, 0)
-        )
+        self.exploration = Exploration(query, should_stop=lambda: deadline.over, step=self._begin_state)
 
     def prepare(self) -> bool:
         """The run without faults."""
@@ -106,8 +104,20 @@ class SimulatedFunctionCampaign(Campaign):
             results.note_calls(Schedule(), self.usual.trail)
         return can_crash
 
+    def _begin_state(self, schedule: str) -> None:
+        self.stop_if_asked()
+        self.results.progress.step(schedule, 0)
+
+    def _carry_out(self, stage: Stage, coverage: StageCoverage) -> None:
+        self.stop_if_asked()
+        before = self.exploration.runs
+        try:
+            super()._carry_out(stage, coverage)
+        finally:
+            coverage.run = coverage.run or self.exploration.runs - before
+
     def crash_once(self) -> None:
-        self.stage.run = self.exploration.crash_once()
+        self.exploration.crash_once()
 
     def crash_inside(self) -> None:
         """Deaths inside single calls: in the second batch, and within the budget in one that runs again."""
@@ -117,7 +127,7 @@ class SimulatedFunctionCampaign(Campaign):
         with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
             found = look_inside(self.watch, self.exploration, self.results, deadline=self.deadline)
         if found is not None:
-            self.stage.run = crash_inside_calls(found, self.exploration, self.results)
+            crash_inside_calls(found, self.exploration, self.results)
 
     def strike_calls(self) -> None:
         """What cannot be copied is struck as it is, by real deaths."""
@@ -126,11 +136,14 @@ class SimulatedFunctionCampaign(Campaign):
             return
         with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
             self.stage.run = strike_calls(
-                self.drivers, self.query, self.results, deadline=self.deadline, holds=self.budget_holds
+                *(self.drivers, self.query, self.results),
+                deadline=self.ends or self.deadline,
+                holds=self.ends is not None,
             )
+        self.stop_if_asked()
 
     def crash_again(self) -> None:
-        self.stage.run = self.exploration.crash_again()
+        self.exploration.crash_again()
         self.results.calls |= self.exploration.places | self.results.calls
         if left := len(self.exploration.waiting) + len(self.exploration.later):
             self.stage.cut = f"{left:,} states were not run yet when the budget ended"
@@ -156,6 +169,7 @@ class SimulatedFunctionCampaign(Campaign):
                 self.trails[schedule.job] = trail
             self.results.add(result)
             self.stage.run += 1
+            self.stop_if_asked()
 
     def _report_if_alive(self, what: str) -> None:
         """A run of many rows is no hang while it reaches further points."""
@@ -223,6 +237,11 @@ class SimulatedFunctionCampaign(Campaign):
                 self.stage.cut = "the budget ended before every place of the second batch was tried"
                 return
             yield Schedule((fault,), job=OUTAGE_JOB)
+
+    def left_out(self) -> str:
+        """The first stage that did not come to its end because the budget has ended; empty if there is none."""
+        stages = self.results.coverage.stages if self.should_stop(self.results) else ()
+        return next((each.name for each in stages if not (each.finished or each.skipped or each.cut)), "")
 
     def closure(self) -> ClosureResult:
         """Counts all states. After the stages, because a state may have been reached again after its run."""

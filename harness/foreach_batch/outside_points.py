@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,11 +26,12 @@ NOT_OF_FUNCTIONS: Final = frozenset(
 @contextmanager
 def outside_points(folder: Path, reach: Callable[[str], None], *, files: Collection[str]) -> Iterator[None]:
     """`reach` is called right before each of them. `files`: of the function. Its modules are imported within the block,
-    so that connections which they make meanwhile are watched, too.
+    so that connections which they make meanwhile are watched, too. What threads of before send is not of the function.
     """
+    others = {*threading.enumerate()} - {threading.current_thread()}
 
     def reach_if_sent_by_function(point: str) -> None:
-        if not _is_sent_by_others(files):
+        if threading.current_thread() not in others and not _is_sent_by_others(files):
             reach(point)
 
     with (

@@ -35,11 +35,17 @@ class StreamingFunctionCampaign(Campaign):
         self.experiments: list[Fault] = []
         self.lines_of_recoveries: dict[str, Schedule] = {}  # -> the first run that ends with a kill there
         self.done = 0
-        few = budget_holds or can_be_copied(self.contract)
-        self.least = EXPERIMENTS_LEAST if few else EXPERIMENTS_OF_REAL_DEATHS
+        self.budget_holds = budget_holds
+        self.least = EXPERIMENTS_LEAST if can_be_copied(self.contract) else EXPERIMENTS_OF_REAL_DEATHS
 
     def _is_over(self, results: CampaignResults) -> bool:
-        return self.deadline.over and self.done >= (EXPERIMENTS_LEAST if results.breaks_a_claim else self.least)
+        least = EXPERIMENTS_LEAST if results.breaks_a_claim else self.least
+        return self.deadline.over and (self.budget_holds or self.done >= least)
+
+    def left_out(self) -> str:
+        """Of the three stages that no verdict goes without: which one the end of the budget left without any run."""
+        stages = self.results.coverage.stages[:EXPERIMENTS_LEAST] if self.deadline.over else ()
+        return next((each.name for each in stages if not each.run), "")
 
     def prepare(self) -> bool:
         """The run without faults."""

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.slow]  # seconds where nothing else runs
 WRONG_SCHEDULES: Final = 100_000  # at most: a campaign without an end is no reason to wait for the time limit
 UNJUDGED_SCHEDULES: Final = 100  # at most: most come to nothing before the first
 FIRST_SCHEDULES: Final = 30  # of a sink that takes 3 s each: in the default budget of 90 s
-ONE_IN: Final = 32  # schedules of each stage, where a right sink is tried in the process shell but not certified
+ONE_IN: Final = 64  # schedules of each stage, where a right sink is tried in the process shell but not certified
 LEFT_TO_REAL_DEATHS: Final = ("own_service:Puts",)  # a server cannot be copied
 EXACTLY, EFFECTIVELY, AT_LEAST = "exactly-once", "effectively-once", "at-least-once"
 RIGHT: Final = {
@@ -235,7 +235,7 @@ def is_usual(member: str, shell: str) -> bool:
 )
 def test_a_right_one_is_not_convicted(member: str, grade: str, shell: str) -> None:
     """In the process shell by a part of every stage without which no verdict is given: each schedule by one member in
-    thirty-two. The whole of each stage is `test_a_right_one_is_upheld_in_both_shells`.
+    sixty-four. The whole of each stage is `test_a_right_one_is_upheld_in_both_shells`.
     """
     member_number = list(RIGHT).index(member)
     if shell == "simulated":

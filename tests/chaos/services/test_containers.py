@@ -51,14 +51,16 @@ def containers() -> list[str]:
 
 
 @pytest.mark.slow
-def test_faults_of_services_work_in_containers_as_in_processes(some_engine: None, homes: Path) -> None:
+def test_a_broker_in_a_container_is_killed_and_nothing_is_left_of_a_killed_daemon(
+    some_engine: None, homes: Path
+) -> None:
     """One test, so that pytest's workers do not each start an engine and build the images."""
-    check_that_a_killed_node_restarts_with_its_data()
     check_that_a_broker_is_killed_within_a_commit()
     check_that_containers_of_a_killed_daemon_are_removed()
 
 
-def check_that_a_killed_node_restarts_with_its_data() -> None:
+@pytest.mark.longer
+def test_a_killed_node_in_a_container_restarts_with_its_data(some_engine: None, homes: Path) -> None:
     with CASSANDRA.use("container") as service:
         assert isinstance(service, LocalCassandra)
         cassandra = CassandraService(

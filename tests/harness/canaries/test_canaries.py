@@ -321,7 +321,7 @@ print(json.dumps([[row.name, row.control, row.convicted, row.why] for row in res
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shell", WITHOUT_SPARK)
+@pytest.mark.parametrize("shell", ["simulated", pytest.param("process", marks=pytest.mark.longer)])
 def test_nothing_depends_on_assert(shell: str, tmp_path: Path) -> None:
     command = [sys.executable, "-O", "-c", UNDER_O, shell]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

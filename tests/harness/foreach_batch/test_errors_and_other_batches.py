@@ -36,6 +36,42 @@ def found(query: Callable[[str], SimulatedQuery]) -> Callable[[str], Findings]:
     return by_a_campaign
 
 
+class EndsWhenAsked(Deadline):
+    """Over from so many questions on."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(60)
+        self.times = times
+
+    @property
+    def over(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+@pytest.mark.parametrize(
+    ("times", "left_out"),
+    [
+        (0, "a crash at every point and line of every batch"),
+        (5, "a crash at every point and line of every batch"),
+        (16, "errors, after which the same driver starts the query again"),
+        (1000, ""),
+    ],
+)
+def test_a_budget_that_holds_ends_after_any_schedule_and_what_it_left_out_is_named(
+    times: int, left_out: str, query: Callable[[str], SimulatedQuery]
+) -> None:
+    simulated = query("replace")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    ends = EndsWhenAsked(times)
+    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60), ends=ends)
+    campaign.carry_out(SIMULATED_FUNCTION_PLAN)
+    assert left_out == campaign.left_out()
+    runs = sum(stage.run for stage in results.coverage.stages)
+    assert runs < times or (runs, times) == (0, 0)
+    assert (times == 5) == (0 < runs < 5)
+
+
 def test_a_function_that_raises_what_fails_is_right_with_any_batches(found: Callable[[str], Findings]) -> None:
     assert {} == found("replace")
 

@@ -41,8 +41,19 @@ def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
             query.contract.call_if_there("teardown", query.scratch)
 
 
+class EndsWhenAsked(Deadline):
+    """Over from the second question on."""
+
+    asked = 0
+
+    @property
+    def over(self) -> bool:
+        self.asked += 1
+        return self.asked > 1
+
+
 def campaign(
-    query: SimulatedQuery, folder: Path, *, seconds: float = 60, holds: bool = False, is_run: bool = True
+    query: SimulatedQuery, folder: Path, *, seconds: float = 60, ends: Deadline | None = None, is_run: bool = True
 ) -> FunctionResults:
     results = FunctionResults(query.contract, query.scratch, progress=SILENT)
     carried_out = SimulatedFunctionCampaign(
@@ -50,7 +61,7 @@ def campaign(
         deadline=Deadline(seconds),
         copies=False,
         drivers=lambda: drivers(query, folder),
-        budget_holds=holds,
+        ends=ends,
     )
     carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name.startswith("a death")])
     assert is_run is not bool(results.unknowns)
@@ -109,10 +120,12 @@ def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
 def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     holds: bool, query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:
-    results = campaign(query("add_unless_there", module="with_native_client"), tmp_path, seconds=0, holds=holds)
+    ends = EndsWhenAsked(60) if holds else None
+    results = campaign(query("add_unless_there", module="with_native_client"), tmp_path, seconds=0, ends=ends)
     outward = results.coverage.outward.document()
     assert outward is not None
     assert ((0, 2) if holds else (2, 0)) == (outward.killed, outward.left_total)
+    assert [not holds] == [stage.finished for stage in results.coverage.stages]
 
 
 @pytest.mark.parametrize("kind", ["kill-job", "error", "unanswered"])

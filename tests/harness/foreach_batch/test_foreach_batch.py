@@ -226,16 +226,16 @@ EXPECTED = {  # job -> verdict, the oracle that convicts it, the line that is na
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", [("appending", "replacing"), pytest.param(("skipping",), marks=pytest.mark.longer)], ids=" ".join
+    "names", [("replacing",), pytest.param(("appending", "skipping"), marks=pytest.mark.longer)], ids=" ".join
 )
 def test_jobs_are_judged_alike_in_both_shells_by_real_kills(names: tuple[str, ...], tmp_path: Path) -> None:
     """By the command line, as users do."""
     for name in names:
         shutil.copy(FUNCTIONS / f"{name}.py", tmp_path)
     subjects = [f"{name}.py:write_batch" for name in names]
-    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--no-canaries", "--quiet", "--budget", "10s"]
+    command = [sys.executable, "-m", "sinkproof", "certify", *subjects, "--no-canaries", "--quiet", "--budget", "least"]
     done = subprocess.run([*command, "--out", "out"], cwd=tmp_path, capture_output=True, text=True)
-    assert 1 == done.returncode, done.stderr
+    assert (names != ("replacing",)) == done.returncode, done.stderr
     certificate = json.loads((tmp_path / "out/certificate.json").read_text())
     for subject in certificate["subjects"]:
         check_subject(subject)
@@ -249,7 +249,9 @@ def check_subject(subject: dict[str, Any]) -> None:
     assert {"simulated", "spark"} == set(shells)
     for shell in shells:
         found = [each for each in subject["findings"] if each["claimed"] and each["shell"] == shell]
-        assert (oracles, lines) == ({each["oracle"] for each in found}, {each["line"]["text"] for each in found})
+        assert oracles == {each["oracle"] for each in found}
+        between_lines = [each for each in found if each["schedule"].endswith(("=kill-job", "=lose"))]
+        assert lines == {each["line"]["text"] for each in between_lines if "syscall(" not in each["schedule"]}
         usual = [each for each in found if " " not in each["schedule"]]  # one death; other jobs have larger batches
         assert {len(each["lost"] + each["extra"]) for each in usual} <= {ROWS // BATCHES}
     assert 0 == shells["simulated"]["kills"]

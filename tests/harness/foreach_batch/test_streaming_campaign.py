@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.stage import StageCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_COMMIT
@@ -15,6 +16,7 @@ from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.streaming_campaign import (
     EXPERIMENTS_LEAST,
     EXPERIMENTS_OF_REAL_DEATHS,
+    STREAMING_FUNCTION_PLAN,
     StreamingFunctionCampaign,
 )
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
@@ -52,7 +54,7 @@ def test_a_line_that_only_recoveries_execute_is_killed_after_the_fault_that_led_
     [
         ("without_spark.py:replace", False, EXPERIMENTS_LEAST),
         ("with_service.py:put", False, EXPERIMENTS_OF_REAL_DEATHS),
-        ("with_service.py:put", True, EXPERIMENTS_LEAST),
+        ("with_service.py:put", True, 0),
     ],
 )
 def test_where_no_death_is_simulated_more_real_ones_come_before_the_budget_counts(
@@ -60,6 +62,15 @@ def test_where_no_death_is_simulated_more_real_ones_come_before_the_budget_count
 ) -> None:
     planned = campaign(locator, tmp_path, budget_holds=holds)
     planned.done = least - 1
-    assert not planned._is_over(planned.results)
+    assert holds or not planned._is_over(planned.results)
     planned.done = least
     assert planned._is_over(planned.results)
+
+
+def test_a_budget_that_ends_before_three_experiments_names_the_first_stage_without_one(tmp_path: Path) -> None:
+    planned = campaign("without_spark.py:replace", tmp_path, budget_holds=True)
+    stages = planned.results.coverage.stages = [StageCoverage(name=stage.name) for stage in STREAMING_FUNCTION_PLAN]
+    stages[0].run = 1
+    assert "a kill before the commit" == planned.left_out()
+    stages[1].run = stages[2].run = 1
+    assert "" == planned.left_out()

@@ -17,7 +17,7 @@ from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
 from sinkproof.reference_engine.shells.spark.control_messages import Address, connect
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
-from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
+from sinkproof.reference_engine.shells.spark.process_fault_points import members_of, parents_of_all
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 from .conftest import RUN_SECONDS, committed_rows
@@ -74,8 +74,13 @@ def raw(address: Address) -> socket.socket:
 
 
 def listening(session: int, network: str) -> Iterator[Address]:
-    """Where the Python processes of a session listen; the ports of its JVM are Spark's own."""
-    inodes = {inode for pid in members_of(session) if is_python(pid) for inode in sockets_of(pid)}
+    """Where the coordinator and the attempts of a session listen. What its JVM, the driver or the daemon of Python
+    workers, which the JVM starts, listen at is Spark's own.
+    """
+    parents = parents_of_all()
+    ours = [pid for pid in members_of(session) if is_python(pid) and is_python(parents.get(pid, 0)) and pid != session]
+    inodes = {inode for pid in ours for inode in sockets_of(pid)}
+    inodes -= {*sockets_of(session)}
     for line in Path("/proc/net", network).read_text().splitlines()[1:]:
         fields = line.split()
         if network == "tcp" and fields[3] == LISTENING[network] and fields[9] in inodes:

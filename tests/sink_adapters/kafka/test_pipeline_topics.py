@@ -298,6 +298,7 @@ def covered(events: Path) -> int:
 
 
 @pytest.mark.row("S13")
+@pytest.mark.longer
 def test_ctrl_c_stops_with_a_checkpoint_sigkill_loses_nothing_and_the_same_command_resumes(
     start: Starts, broker: LocalKafka, topics: tuple[str, str], tmp_path: Path
 ) -> None:
