@@ -27,6 +27,7 @@ class Puts:
     def open(self, context: Context) -> None:
         self.subtask = context.subtask
         (self.folder / "out").mkdir(exist_ok=True)
+        self.thread.submit(int).result()  # an executor that SIGTERM meets while it starts its thread waits for ever
         signal.signal(signal.SIGTERM, self.asked_to_end)
         for old, state in context.restored:
             for checkpoint_id, rows in json.loads(state).items():
@@ -87,7 +88,6 @@ class Traced(Acting):
 
     class make(Puts):  # noqa: N801
         def asked_to_end(self, *_: object) -> None:
-            self.put("late", []).add_done_callback(lambda _: self.say("the thread has done its work"))
             try:
                 sys.exit(0)
             finally:
@@ -103,3 +103,12 @@ class Traced(Acting):
         def say(self, word: str) -> None:
             with (self.folder / "said").open("a") as file:
                 file.write(f"{word}\n")
+
+
+class WorkingOn(Acting):
+    """Its thread is given something to do: safe between two calls, while nothing else is given to it."""
+
+    class make(Traced.make):  # noqa: N801
+        def asked_to_end(self, *_: object) -> None:
+            self.put("late", []).add_done_callback(lambda _: self.say("the thread has done its work"))
+            super().asked_to_end()

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final, NoReturn, Protocol, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, ending_of
 from sinkproof.reference_engine.shells.process.call_windows import Window, no_window
@@ -134,7 +135,7 @@ class ProcessAttempt:
                 received = receive(Deadline(self.idle_most))
             except NoReply as silence:
                 hung = silence.silence is Silence.HUNG
-                if not (hung and (self._is_at_work(sent, busy) or self.host.resume_suspended())):
+                if not (hung and self._is_waited_for(sent, busy)):
                     self.handle_silence(silence)
                 continue
             self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
@@ -142,10 +143,18 @@ class ProcessAttempt:
 
     @property
     def idle_most(self) -> float:
-        """For so long it may do nothing in a call, if another one is suspended, or if it was asked to end."""
+        """For so long it may do nothing in a call, if another one is suspended, or if it is asked to end."""
         if self.host.suspended:
             return self.host.patience_seconds
-        return min(ENDING_SECONDS, self.host.hang_seconds) if self.is_ending else self.host.hang_seconds
+        is_asked = self.is_ending or (self.armed is not None and self.armed[2] in CALLS_LEFT)
+        return min(ENDING_SECONDS, self.host.hang_seconds) if is_asked else self.host.hang_seconds
+
+    def may_yet_answer(self, sent: float) -> bool:
+        """Whether it does nothing, but was not asked to end so far, and has time."""
+        return not self.is_ending and now() - sent < self.host.hang_seconds
+
+    def _is_waited_for(self, sent: float, busy: float) -> bool:
+        return self._is_at_work(sent, busy) or self.host.resume_suspended() or self.may_yet_answer(sent)
 
     def _is_at_work(self, sent: float, busy: float) -> bool:
         """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""

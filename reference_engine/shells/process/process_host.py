@@ -275,6 +275,11 @@ class RemoteSink(WatchedAttempt):
         self.end_if_asked_to(silence)
         self.fail_silent(silence)
 
+    def may_yet_answer(self, sent: float) -> bool:
+        """Another thread may have got SIGTERM at its point."""
+        self._read_journal()
+        return super().may_yet_answer(sent)
+
     def terminate(self, calls: int) -> None:
         self.call("terminate", calls)
 
