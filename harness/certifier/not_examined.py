@@ -215,7 +215,7 @@ def _never_asked_to_end(subject: SubjectProgress) -> str:
     """Where its code may handle SIGTERM; empty if the process shell has looked, which sees whether it does."""
     if subject.contract.kind != "sink" or any(shell.shell == "process" for shell in subject.shells):
         return ""
-    files = (name for path, name in subject.own_code.files.items() if "SIGTERM" in Path(path).read_text())
+    files = (name for path, name in subject.own_code.files.items() if b"SIGTERM" in Path(path).read_bytes())
     return next((f"{name} names SIGTERM, which no process got; run it --on process as well" for name in files), "")
 
 
