@@ -159,7 +159,7 @@ def _properties(path: Path) -> dict[str, Secret]:
         return {name: Secret(value) for name, value in javaproperties.loads(path.read_text()).items()}
     except ImportError as error:
         what, why = "files with settings of Kafka's clients cannot be read", str(error)
-        next_step = "Run: pip install 'sinkproof[kafka]'"
+        next_step = "Run: pip install javaproperties"
     except OSError as error:
         what, why, next_step = f"{path} cannot be read", error.strerror or str(error), "Check the name after the @"
     except ValueError as error:  # its text would show a part of the file

@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.chaos.services.jvm import Installation, java_version
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 
@@ -35,7 +36,6 @@ SIGNALLED: Final = 128  # plus the number of the signal that killed a process: i
 UNIX: Final = "unix://"
 USUAL: Final = "unix:///var/run/docker.sock"
 START: Final = "Start one that answers, name it with DOCKER_HOST, or leave out `container`"
-INSTALL: Final = "Run: pip install 'sinkproof[container]'"
 
 
 @contextmanager
@@ -47,7 +47,9 @@ def engine() -> Iterator[DockerEngine]:
         from testcontainers.core.docker_client import DockerClient, get_docker_host
     except ImportError as error:
         raise ServiceUnavailable(
-            "containers are started by testcontainers", evidence=str(error), next_step=INSTALL
+            "containers are started by testcontainers",
+            evidence=str(error),
+            next_step=f"Run: {install_command('container')}",
         ) from error
     where = get_docker_host() or USUAL
     try:

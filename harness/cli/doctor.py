@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.chaos.services import jars
 from sinkproof.chaos.services.cache_folders import ROOM_LEAST, cache_folder, data_home
 from sinkproof.chaos.services.choose_service import Kind
@@ -110,7 +111,7 @@ def _spark() -> MachineFinding:
 def spark_problem() -> str:
     """Why Spark cannot run here, with the one command that installs it; empty if it can. Does not import Spark."""
     if find_spec("pyspark") is None:
-        return "PySpark is not installed. Run: pip install 'sinkproof[spark]'"
+        return f"PySpark is not installed. Run: {install_command('spark')}"
     from sinkproof.reference_engine.shells.spark.java_installation import java_problem
 
     return java_problem()
@@ -120,7 +121,7 @@ def _client(name: str) -> MachineFinding:
     try:
         return MachineFinding(name, OK, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return MachineFinding(name, OPTIONAL, "not installed", f"Run: pip install 'sinkproof[{CLIENTS[name]}]'")
+        return MachineFinding(name, OPTIONAL, "not installed", f"Run: {install_command(CLIENTS[name])}")
 
 
 def _resolver() -> MachineFinding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.pipeline.output_folder import PipelineError
 from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 
@@ -22,7 +23,7 @@ class ServedMetrics(StatusLine):
         try:
             from prometheus_client import CollectorRegistry, Histogram, start_http_server
         except ImportError as error:
-            raise PipelineError("--metrics needs a package more. Run: pip install 'sinkproof[metrics]'") from error
+            raise PipelineError(f"--metrics needs a package more. Run: {install_command('metrics')}") from error
         self._shown, self._status = shown, PipelineStatus(rows=0, total=0)
         registry = CollectorRegistry()
         self._durations = Histogram(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import (
     MEMORY,
     CheckpointConfiguration,
@@ -48,6 +49,6 @@ def storage_at(
         return ObjectCheckpointStorage(open_objects(where), retained=retained, generation=generation)
     except ImportError as error:
         raise ConfigurationError(
-            f"checkpoints at {where} need a package that is not installed ({error.name}): install it (pip install "
-            "'sinkproof[remote]'), or name a folder"
+            f"checkpoints at {where} need a package that is not installed ({error.name}): install it "
+            f"({install_command('remote')}), or name a folder"
         ) from error

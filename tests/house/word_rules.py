@@ -53,6 +53,18 @@ def unfinished(source: Source) -> Offences:
     return matching_lines(source.text, r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 
 
+@rule(
+    "It is in no package index: name the file of the wheel, or by `install_command` the libraries of an extra.",
+    guilty="# pip install -U 'sink" + "proof[kafka]'",
+    files="*",
+)
+def looked_up_in_an_index(source: Source) -> Offences:
+    """Also where a string goes on in the next line."""
+    name = r"""[\s"'(]sinkproof(?![\w.*-]*\.whl|[\w/])"""
+    for match in re.finditer(r"pip install\b[^;&|`#$]{0,60}?" + name, source.text):
+        yield source.text.count("\n", 0, match.start()) + 1, " ".join(match[0].split())
+
+
 @rule("Name neither a package registry's host nor a path of one machine.", guilty="'/ro" + "ot/x'", files="*")
 def names_one_machine(source: Source) -> Offences:
     hosts = ("py" + "pi.", "pythonhost" + "ed.", "maven" + ".org", "npm" + "js", "proxy.golang" + ".", "crates" + ".io")

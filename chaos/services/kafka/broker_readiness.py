@@ -6,6 +6,7 @@ import ssl
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.kafka_client.client_settings import AccessRefused, brokers_of, settings_of
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.chaos.services.service import ServiceUnavailable
 
 ANSWER_SECONDS: Final = 2.0
@@ -23,7 +24,7 @@ def request_metadata(address: str, *, seconds: float) -> Membership:
         from sinkproof.chaos.kafka_client.broker_connection import BrokerConnection
     except ImportError as error:
         raise ServiceUnavailable(
-            "brokers are asked by kafka-python", evidence=str(error), next_step="Run: pip install 'sinkproof[kafka]'"
+            "brokers are asked by kafka-python", evidence=str(error), next_step=f"Run: {install_command('kafka')}"
         ) from error
 
     (broker,) = brokers_of(address)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.chaos.services.jvm import find_java
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
@@ -201,6 +202,6 @@ def _spark_home() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise ServiceUnavailable(
-            "PySpark is not installed", evidence="no module pyspark", next_step="Run: pip install 'sinkproof[spark]'"
+            "PySpark is not installed", evidence="no module pyspark", next_step=f"Run: {install_command('spark')}"
         )
     return Path(found.origin).parent

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, Final
 
 from sinkproof.chaos.faults.toxics import TOXICS, Toxic
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.services.toxiproxy.toxiproxy_api import ToxiproxyApi, ToxiproxyError
 
@@ -71,7 +72,7 @@ class Network:
             raise ServiceUnavailable(
                 "network failures need toxiproxy-python",
                 evidence=str(error),
-                next_step="Run: pip install 'sinkproof[toxiproxy]'",
+                next_step=f"Run: {install_command('toxiproxy')}",
             ) from error
         host, _, port = self.address.rpartition(":")
         self._request("GET", "/version")  # fails if the server does not reply: the library has no timeout

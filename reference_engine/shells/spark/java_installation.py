@@ -8,6 +8,7 @@ import shutil
 from importlib import metadata
 from typing import Final
 
+from sinkproof.chaos.optional_packages import install_command
 from sinkproof.chaos.services.jvm import INSTALL, JAVA_LEAST, java_version, major, no_java, path_of_java
 
 INSTALLERS: Final = {**INSTALL, "brew": "brew install openjdk@17"}  # the first that exists is named
@@ -44,7 +45,7 @@ def check_available() -> None:
     try:
         metadata.version("pyspark")
     except metadata.PackageNotFoundError as error:
-        raise SparkUnavailable("pyspark is not installed. Run: pip install 'sinkproof[spark]'") from error
+        raise SparkUnavailable(f"pyspark is not installed. Run: {install_command('spark')}") from error
     if problem := java_problem():
         raise SparkUnavailable(problem)
 
