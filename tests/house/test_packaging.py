@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,49 @@ def test_nothing_else_is_in_the_wheel(unpacked: Path, project_files: list[str]) 
     shipped = {str(path.relative_to(unpacked)) for path in unpacked.rglob("*") if path.is_file()}
     others = shipped - {path_in_wheel(path) for path in packaged_files(project_files)}
     assert set() == {path for path in others if not re.match(r"sinkproof-[^/]+\.dist-info/", path)}
+
+
+@pytest.fixture(scope="module")
+def metadata_of_wheel(unpacked: Path) -> Message:
+    return message_from_string(next(unpacked.glob("sinkproof-*.dist-info/METADATA")).read_text(encoding="utf-8"))
+
+
+def dead_ends(text: str, folder: Path, root: Path) -> list[str]:
+    """What a document in this folder of the wheel points to, and the wheel does not have: links, paths, modules."""
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)(?!, in a checkout)", text)
+    found = [link for link in links if "://" not in link and not (folder / link).is_file()]
+    inside = re.findall(r"(\w+\.md) in `(sinkproof[.\w]*)`", text)
+    found += [name for name, module in inside if not (root / module.replace(".", "/") / name).is_file()]
+    words = re.findall(r"`([\w./-]+)`", text)
+    modules = [word for word in words if re.fullmatch(r"sinkproof(\.[a-z_]\w*)+", word)]
+    bases = {name: root / name.replace(".", "/") for name in modules}
+    found += [name for name, base in bases.items() if not (base.is_dir() or base.with_suffix(".py").is_file())]
+    shipped = {path.name for path in root.glob("sinkproof/**/*.*")}
+    paths = [word for word in words if word.partition("/")[0] in {*PACKAGES, "sinkproof"} or word in shipped]
+    return found + [path for path in paths if not ((folder / path).exists() or (root / path).exists())]
+
+
+@pytest.mark.slow
+def test_what_a_shipped_document_points_to_is_in_the_wheel(unpacked: Path) -> None:
+    documents = list(unpacked.glob("sinkproof/**/*.md"))
+    assert {"CONTRACT.md", "CI.md", "KAFKA.md"} <= {path.name for path in documents}
+    found = {path.name: dead_ends(path.read_text(encoding="utf-8"), path.parent, unpacked) for path in documents}
+    assert {} == {name: ends for name, ends in found.items() if ends}
+
+
+def test_what_leads_nowhere_in_a_wheel_is_noticed(unpacked: Path) -> None:
+    dead = (
+        *("[a](../../CONTRACT.md)", "`harness/workload/jobs.py`", "`chaos/points.py`", "`jobs.py`"),
+        *("`sinkproof.workload.of_old`", "FAULTS.md in `sinkproof.sink_adapters.kafka`"),
+    )
+    assert [True] * len(dead) == [bool(dead_ends(text, unpacked / "sinkproof/cli", unpacked)) for text in dead]
+    live = "[a](../CONTRACT.md) `CI.md` `my_sink.py` `sinkproof.workload.jobs` [a](../../b.md), in a checkout"
+    assert [] == dead_ends(live, unpacked / "sinkproof/cli", unpacked)
+
+
+def test_the_metadata_links_to_no_home_while_there_is_none(metadata_of_wheel: Message) -> None:
+    """A first link is a decision (DECISIONS.md), after a look at what it leads to."""
+    assert ("sinkproof", None, None) == tuple(metadata_of_wheel[key] for key in ("Name", "Project-URL", "Home-page"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Texts of a certificate beside its verdicts (glossary, repeating command, steps before a fault), and CONTRACT.md."""
+"""Texts of a certificate beside its verdicts (glossary, repeating command, steps before a fault), and documents."""
 
 from __future__ import annotations
 
@@ -87,3 +87,19 @@ def test_contract_md_lists_every_claim_with_what_breaks_it(project: Path) -> Non
     listed = set(re.findall(r"^\| `([A-Z_]+)` \|", (project / "CONTRACT.md").read_text(), re.MULTILINE))
     assert {claim.name for claim in Claim} == listed
     assert {*Claim.__members__} - listed == {"AT_LEAST_ONCE", "EFFECTIVELY_ONCE", "EXACTLY_ONCE"}
+
+
+def test_the_readme_is_short_and_says_what_a_reader_needs(project: Path) -> None:
+    text = (project / "README.md").read_text(encoding="utf-8")
+    assert len([line for line in text.splitlines() if line.strip()]) <= 160
+    needed = {"Install", "What a verdict means, and how long it takes", "How it compares"}
+    assert set() == needed - set(re.findall(r"^## (.+)$", text, re.MULTILINE))
+    linked = {
+        "apache/iceberg/issues/17340",
+        "jepsen-io/jepsen",
+        "HypothesisWorks/hypothesis",
+        "apache/flink",
+        "estuary/flow",
+    }
+    assert set() == {place for place in linked if f"](https://github.com/{place}" not in text}
+    assert re.search(r"\(harness/certifier/VERDICTS\.md\) has what a certificate\s+cannot show", text)
