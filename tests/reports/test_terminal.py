@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sinkproof.reports import certificate_file, terminal
+from sinkproof.reports import certificate_file, page, terminal
 
 from ..support import sample_certificate
 from ..support.sample_certificate import REPLAY, sample
@@ -82,3 +84,10 @@ def test_in_a_narrow_terminal_source_lines_are_cut_and_keep_their_indentation() 
     (struck,) = (text for text in lines if "→   42      os.replace(pending, " in text)
     assert struck.endswith("…")
     assert len(struck) <= 60
+
+
+@pytest.mark.parametrize("render", [terminal.render, page.render], ids=["terminal", "page"])
+def test_the_lines_that_called_the_struck_one_are_shown_below_it(render: Callable[[dict[str, Any]], str]) -> None:
+    text = render(sample())
+    struck, caller = "42      os.replace(pending, final)", "called from my_sink.py:57 in EvilSink.notify_complete"
+    assert -1 < text.find(struck) < text.find(caller)

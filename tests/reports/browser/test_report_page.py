@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from sinkproof.chaos.clock import Deadline
+
 from ...support import sample_certificate
 from ...support.sample_certificate import NAME_HOSTILE, REPLAY, sample
 
@@ -60,8 +62,9 @@ def test_the_colours_follow_the_system_until_the_reader_chooses(open_page: Open)
     page = open_page(scheme="dark").page
     page.get_by_role("button", name="Switch to light colours").click()
     assert LIGHT == page.evaluate(PAPER)
-    page.reload()
-    assert LIGHT == page.evaluate(PAPER)
+    deadline = Deadline(60)
+    while page.reload() and page.evaluate(PAPER) != LIGHT:  # another process of the browser keeps the choice
+        assert not deadline.over
     page.get_by_role("button", name="Switch to dark colours").press("Enter")
     assert DARK == page.evaluate(PAPER)
 
