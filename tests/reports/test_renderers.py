@@ -195,8 +195,7 @@ def test_an_escaped_canary_is_named_in_every_report() -> None:
     for name, render in RENDERERS.items():
         text = readable(name, render(document))
         assert "a canary escaped: marker after data (simulated)" in text, name
-    opened = "<details open><summary>The kill table:"
-    assert (False, True) == (opened in page.render(sample()), opened in page.render(document))
+    assert [0, 1] == [page.render(each).count("<details open><summary>The kill") for each in (sample(), document)]
 
 
 def test_the_page_has_balanced_tags_and_is_self_contained() -> None:
