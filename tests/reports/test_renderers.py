@@ -14,10 +14,8 @@ import pytest
 
 from sinkproof.reports import certificate_file, compare, junit, markdown, page, terminal
 from sinkproof.reports import document as certificate
-from sinkproof.reports import report_facts as facts
 from sinkproof.reports.ci import badge, github_annotations, sarif
 from sinkproof.reports.document import Bounds, CodeCoverage, InsideService, OutwardCalls, PowerLosses, StageResult
-from sinkproof.reports.finding_groups import by_cause
 from sinkproof.reports.json_files import plain
 
 from ..support import sample_certificate
@@ -196,6 +194,7 @@ def test_an_escaped_canary_is_named_in_every_report() -> None:
     for name, render in RENDERERS.items():
         text = readable(name, render(document))
         assert "a canary escaped: marker after data (simulated)" in text, name
+    assert [0, 1] == [page.render(each).count("<details open><summary>The kill") for each in (sample(), document)]
 
 
 def test_the_page_has_balanced_tags_and_is_self_contained() -> None:
@@ -270,36 +269,6 @@ def test_markdown_cannot_be_broken_by_a_name() -> None:
     assert r"| a\|b \`c\` @" in row
     assert "@team" not in row
     assert r"\<img\>" in row
-
-
-def test_of_fifty_findings_two_timelines_are_shown_the_smallest_first() -> None:
-    document = sample()
-    findings = document["subjects"][1]["findings"]
-    large = {**findings[1], "schedule": "sink[1].commit.after#2=kill sink[1].open.before#1=kill"}
-    other = {**findings[1], "oracle": "O1", "schedule": "sink[0].open.after#1=kill"}
-    findings[:] = [large] * 25 + [findings[1]] + [other] * 25
-    html = page.render(document)
-    assert 2 == html.count("<svg")
-    assert ["O2", "O1"] == [finding["oracle"] for finding in facts.pictured(facts.filled(document)["subjects"][1])]
-    text = readable("page", html)
-    assert "49 other findings, by kind" in text
-    assert "24 more findings of this kind, at" in text
-
-
-def test_the_page_shows_other_findings_of_one_bug_in_one_row() -> None:
-    document = sample()
-    findings = document["subjects"][1]["findings"]
-    struck = next(finding for finding in findings if finding.get("line"))
-    alike = [
-        {**struck, "schedule": f"sink[0].line(my_sink.py:{at})#1=kill", "line": {**struck["line"], "number": at}}
-        for at in (31, 44, 38)
-    ]
-    findings += [*alike, {**alike[0], "oracle": "O6"}]
-    html = page.render(document)
-    rows = html.partition("Other findings on")[2].partition("</table>")[0].count('<tr><th scope="row"')
-    others = facts.unpictured(facts.filled(document)["subjects"][1])
-    assert rows == len(by_cause(others)) < len(others)
-    assert "2 more findings of this kind, at my_sink.py:38 to 44" in readable("page", html)
 
 
 def test_the_page_of_twelve_subjects_stays_small() -> None:

@@ -61,6 +61,15 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
     ] == [re.sub(r" +", " ", line) for line in words]
 
 
+def test_another_finding_of_the_same_bug_is_named_by_its_place() -> None:
+    document = sample()
+    findings = document["subjects"][1]["findings"]
+    (claimed,) = (finding for finding in findings if finding["claimed"])
+    findings.append({**claimed, "line": {**claimed["line"], "number": 40}})
+    lines = terminal.render(document).splitlines()
+    assert ["also    1 finding at my_sink.py:40"] == [line.strip() for line in lines if line.startswith("  also ")]
+
+
 def test_the_terminal_prints_the_sentence_of_complete_closures_once_and_names_incomplete_ones() -> None:
     text = " ".join(terminal.render(sample()).split())
     assert f"3 closures of whole-job crashes complete, 636 states: {sample_certificate.SENTENCE}" in text
