@@ -20,9 +20,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from sinkproof.chaos.points import line_point
+from sinkproof.chaos.points import CALLED_FROM, line_point
 
 Reach = Callable[[str], None]
+STACK_MOST: Final = 6  # lines of the sink's own code that tell how a call was made
 PROLOGUE: Final = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "POP_TOP"}
 FILE_EVENTS: Final[dict[str, tuple[str, tuple[tuple[int, int | None], ...]]]] = {
     # audit event -> point, and which of its arguments name a file (with the descriptor of the folder to start from)
@@ -89,15 +90,16 @@ class LineTracer:
 
 
 def line_on_stack(files: Mapping[str, str], *, above: CodeType | None = None) -> str:
-    """The innermost line of these files that is being executed by this thread, as a point: a call was made there. Empty
-    if there is none. `above`: code below which the stack belongs to others.
+    """The lines of these files that are being executed by this thread, as points joined by CALLED_FROM, the innermost
+    first: a call was made there. Empty if there is none. `above`: code below which the stack belongs to others.
     """
+    found: list[str] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not above:
+    while frame is not None and frame.f_code is not above and len(found) < STACK_MOST:
         if frame.f_code.co_filename in files:
-            return line_point(files[frame.f_code.co_filename], frame.f_lineno)
+            found.append(line_point(files[frame.f_code.co_filename], frame.f_lineno))
         frame = frame.f_back
-    return ""
+    return CALLED_FROM.join(dict.fromkeys(found))
 
 
 def executable_lines(file: Path) -> set[int]:

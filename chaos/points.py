@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+CALLED_FROM: Final = " < "  # between the points of lines on one stack
 LINE: Final = re.compile(r"line\((?P<file>[^()\s]+):(?P<number>\d+)\)")
 SYSTEM_CALL: Final = re.compile(r"syscall\((?P<call>[a-z0-9_]+) (?P<about>[^()\s]+)\)")
 UNSAFE: Final = re.compile(r"[^\w/*.~+=,:@-]")

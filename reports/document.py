@@ -71,6 +71,7 @@ class SourceLine:
     around: Annotated[Texts, says("this line and those around it, with their numbers")] = ()
     function: Annotated[str, says("the qualified name of the function around it; empty where it is not known")] = ""
     path: Annotated[str, says("the file's path in its repository; empty where it is in none")] = ""
+    called_from: Annotated[Texts, says("the subject's lines on the stack below it, the nearest first")] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

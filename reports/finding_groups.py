@@ -50,4 +50,5 @@ def also_at(group: Sequence[Document]) -> str:
 
 def lines_around(line: Document) -> list[str]:
     struck = f"{line['number']} "  # is marked
-    return [f"{'→' if text.lstrip().startswith(struck) else ' '}{text}" for text in line.get("around", ())]
+    shown = [f"{'→' if text.lstrip().startswith(struck) else ' '}{text}" for text in line.get("around", ())]
+    return shown + [f"called from {text}" for text in line.get("called_from", ())]

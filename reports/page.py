@@ -18,7 +18,7 @@ from sinkproof.reports.ci.since_earlier import Earlier
 
 TEMPLATE: Final = "page.html.j2"
 SCRIPT: Final = "page.js.j2"
-OTHER_FINDINGS_SHOWN: Final = 6  # per subject; the document has them all
+OTHER_FINDINGS_SHOWN: Final = 6  # kinds of a subject, and findings of one kind; the document has them all
 
 
 def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> str:
@@ -29,6 +29,8 @@ def render(document: Mapping[str, Any], *, earlier: Earlier | None = None) -> st
         environment_text=environment_text,
         earlier=earlier,
         facts=facts,
+        by_cause=finding_groups.by_cause,
+        also_at=finding_groups.also_at,
         coverage=coverage_text,
         grid_of=grid.grid,
         kill_table_of=canary_table.kill_table,

@@ -24,6 +24,7 @@ DECADES_LEAST: Final = 2  # on a shorter scale noise looks like a difference
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
     name: str
+    grade: str
     y: float
     x: float
     x_to: float | None  # of a second dot: p95 beside p50
@@ -121,7 +122,8 @@ def _chart(figure: Figure, pairs: list[Pair]) -> Chart:
             groups.append((y - ROW_HEIGHT + 6, target))
         values = ranges[pair["name"]]
         to = x(values[1]) if len(values) > 1 else None
-        dots.append(Dot(name=pair["name"].partition("/")[2], y=y, x=x(values[0]), x_to=to, text=_text(figure, values)))
+        name, grade = pair["name"].partition("/")[2], pair["measured"]["grade"]
+        dots.append(Dot(name=name, grade=grade, y=y, x=x(values[0]), x_to=to, text=_text(figure, values)))
         y += ROW_HEIGHT
     return Chart(
         title=figure.title,

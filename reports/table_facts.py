@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sinkproof.reports import report_facts as facts
+from sinkproof.reports.document import GRADES
 
 Table = Mapping[str, Any]  # a document of the schema sinkproof/table/1
 Pair = Mapping[str, Any]
@@ -99,6 +100,12 @@ def grades(pairs: Sequence[Pair]) -> str:
     bad = any(pair["differences"] for pair in measured)
     found = dict.fromkeys(pair["measured"]["grade"] for pair in measured)
     return f"{', '.join(found)} {facts.SYMBOLS['violated' if bad else 'upheld']}"
+
+
+def measured_grades(table: Table) -> list[str]:
+    """Each once, the strongest first."""
+    found = {pair["measured"]["grade"] for pair in table["pairs"] if pair["measured"]}
+    return [*(grade for grade in GRADES if grade in found), *sorted(found.difference(GRADES))]
 
 
 def summary(table: Table) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import line_on_stack
-from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS
+from sinkproof.chaos.points import AROUND_CALLS, CALLED_FROM, COORDINATOR_POINTS
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.checkpoint_rows import CheckpointRows
@@ -165,7 +165,8 @@ class Observer:
         below = simulation.run.__func__.__code__  # type: ignore[attr-defined]
         line = simulation.host.struck_line or line_on_stack(self.files, above=below)
         simulation.host.struck_line = ""
-        self.struck_line = source_line(fault.point, self.files) or source_line(line, self.files)
+        is_there = line.partition(CALLED_FROM)[0] == fault.point
+        self.struck_line = (None if is_there else source_line(fault.point, self.files)) or source_line(line, self.files)
         if self.counts_rows:
             self.rows_when_struck = len(self._read_without_points(simulation) or ())
 

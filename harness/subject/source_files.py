@@ -21,7 +21,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 import sinkproof.sink_adapters
-from sinkproof.chaos.points import LINE
+from sinkproof.chaos.points import CALLED_FROM, LINE
 from sinkproof.reports.document import SourceLine
 from sinkproof.sink_adapters.protocol import lines_are_points
 from sinkproof.subject.contract import ContractError
@@ -130,8 +130,11 @@ def _our_files(classes: Iterable[type]) -> dict[str, str]:
 
 
 def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
-    """The line that a point names, with its text; None for named points."""
-    match = LINE.fullmatch(point)
+    """The line that a point names, with its text; None for named points. The lines that it was called from may follow
+    (chaos/lines.py).
+    """
+    innermost, *callers = point.split(CALLED_FROM)
+    match = LINE.fullmatch(innermost)
     if match is None:
         return None
     file, number = match["file"].replace("%20", " "), int(match["number"])
@@ -146,7 +149,12 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
         function=functions[number] if number < len(functions) else "",
         path=path_in_repository(path),
         around=shown,
+        called_from=[_in_one_line(line) for each in callers if (line := source_line(each, files)) is not None],
     )
+
+
+def _in_one_line(line: SourceLine) -> str:
+    return f"{line.file}:{line.number} in {line.function or 'the module'}: {line.text}"
 
 
 @cache

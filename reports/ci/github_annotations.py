@@ -24,9 +24,14 @@ def render(document: Mapping[str, Any], *, waived: Reasons | None = None) -> str
     unknown = [subject for subject in facts.filled(document)["subjects"] if subject["verdict"] == "unknown"]
     lines = [_violation("error", each, "") for each in errors[:SHOWN_MOST]]
     lines += [_violation("notice", each, f"waived: {(waived or {})[each.key]}\n") for each in notices[:SHOWN_MOST]]
-    lines += [_command("warning", subject["why"], title=f"UNKNOWN: {subject['name']}") for subject in unknown]
-    more = len(errors[SHOWN_MOST:]) + len(notices[SHOWN_MOST:])
-    lines += [f"{facts.plural(more, 'more violation')}: see the summary and the certificate"] if more else []
+    shown = unknown[:SHOWN_MOST]
+    lines += [_command("warning", subject["why"], title=f"UNKNOWN: {subject['name']}") for subject in shown]
+    left = {
+        "more violation": len(errors[SHOWN_MOST:]) + len(notices[SHOWN_MOST:]),
+        "more unknown subject": len(unknown[SHOWN_MOST:]),
+    }
+    more = " and ".join(facts.plural(number, what) for what, number in left.items() if number)
+    lines += [f"{more}: see the summary and the certificate"] if more else []
     return "".join(f"{line}\n" for line in lines)
 
 

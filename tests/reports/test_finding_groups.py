@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sinkproof.reports import page
+from sinkproof.reports import report_facts as facts
 from sinkproof.reports.finding_groups import also_at, by_cause, by_weight
+
+from ..support.sample_certificate import sample
+from .test_renderers import readable
 
 
 def finding(schedule: str, *, line: int = 0, file: str = "my_sink.py", **keys: Any) -> dict[str, Any]:
@@ -33,3 +38,33 @@ def test_findings_of_one_oracle_and_cause_are_one_group() -> None:
 
 def test_the_other_places_of_a_group_are_ranges_of_lines_and_steps() -> None:
     assert "my_sink.py:4 to 8, other.py:9, sink[0].commit.after" == also_at([DEATH, STEP, LIBRARY, TWO, STEP])
+
+
+def test_the_page_shows_other_findings_of_one_bug_in_one_row() -> None:
+    document = sample()
+    findings = document["subjects"][1]["findings"]
+    struck = next(finding for finding in findings if finding.get("line"))
+    alike = [
+        {**struck, "schedule": f"sink[0].line(my_sink.py:{at})#1=kill", "line": {**struck["line"], "number": at}}
+        for at in (31, 44, 38)
+    ]
+    findings += [*alike, {**alike[0], "oracle": "O6"}]
+    html = page.render(document)
+    rows = html.partition("Other findings on")[2].partition("</table>")[0].count('<tr><th scope="row"')
+    others = facts.unpictured(facts.filled(document)["subjects"][1])
+    assert rows == len(by_cause(others)) < len(others)
+    assert "2 more findings of this kind, at my_sink.py:38 to 44" in readable("page", html)
+
+
+def test_of_fifty_findings_two_timelines_are_shown_the_smallest_first() -> None:
+    document = sample()
+    findings = document["subjects"][1]["findings"]
+    large = {**findings[1], "schedule": "sink[1].commit.after#2=kill sink[1].open.before#1=kill"}
+    other = {**findings[1], "oracle": "O1", "schedule": "sink[0].open.after#1=kill"}
+    findings[:] = [large] * 25 + [findings[1]] + [other] * 25
+    html = page.render(document)
+    assert 2 == html.count("<svg")
+    assert ["O2", "O1"] == [finding["oracle"] for finding in facts.pictured(facts.filled(document)["subjects"][1])]
+    text = readable("page", html)
+    assert "49 other findings, by kind" in text
+    assert "24 more findings of this kind, at" in text

@@ -11,6 +11,8 @@ import pytest
 from sinkproof.reports import certificate_file, junit, markdown, page, report_facts, terminal
 from sinkproof.reports.compare import compare
 
+from ..support.sample_certificate import sample
+
 SINCE = "2026-11-24 03:20:08 UTC"
 RUN = 12  # schedules in each shell
 RENDERERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -65,6 +67,13 @@ def test_counts_in_tables_and_sentences_are_told_apart(whole: dict[str, Any], ke
         kept, width=400
     )
     assert "kept" not in terminal.render(whole, width=400)
+
+
+def test_the_large_numbers_are_these_in_this_order(kept: dict[str, Any]) -> None:
+    always = ["schedules run", "real kills", "steps with a fault", "canaries convicted"]
+    assert always == [label for label, _, _ in report_facts.headline(report_facts.filled(kept))]
+    with_closures = [*always[:3], "durable states crashed from", always[3]]
+    assert with_closures == [label for label, _, _ in report_facts.headline(report_facts.filled(sample()))]
 
 
 def test_a_kept_result_is_no_change(whole: dict[str, Any], kept: dict[str, Any]) -> None:

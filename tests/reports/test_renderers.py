@@ -14,7 +14,6 @@ import pytest
 
 from sinkproof.reports import certificate_file, compare, junit, markdown, page, terminal
 from sinkproof.reports import document as certificate
-from sinkproof.reports import report_facts as facts
 from sinkproof.reports.ci import badge, github_annotations, sarif
 from sinkproof.reports.document import Bounds, CodeCoverage, InsideService, OutwardCalls, PowerLosses, StageResult
 from sinkproof.reports.json_files import plain
@@ -195,6 +194,7 @@ def test_an_escaped_canary_is_named_in_every_report() -> None:
     for name, render in RENDERERS.items():
         text = readable(name, render(document))
         assert "a canary escaped: marker after data (simulated)" in text, name
+    assert [0, 1] == [page.render(each).count("<details open><summary>The kill") for each in (sample(), document)]
 
 
 def test_the_page_has_balanced_tags_and_is_self_contained() -> None:
@@ -269,18 +269,6 @@ def test_markdown_cannot_be_broken_by_a_name() -> None:
     assert r"| a\|b \`c\` @" in row
     assert "@team" not in row
     assert r"\<img\>" in row
-
-
-def test_of_fifty_findings_two_timelines_are_shown_the_smallest_first() -> None:
-    document = sample()
-    findings = document["subjects"][1]["findings"]
-    large = {**findings[1], "schedule": "sink[1].commit.after#2=kill sink[1].open.before#1=kill"}
-    other = {**findings[1], "oracle": "O1", "schedule": "sink[0].open.after#1=kill"}
-    findings[:] = [large] * 25 + [findings[1]] + [other] * 25
-    html = page.render(document)
-    assert 2 == html.count("<svg")
-    assert ["O2", "O1"] == [finding["oracle"] for finding in facts.pictured(facts.filled(document)["subjects"][1])]
-    assert "49 other findings" in readable("page", html)
 
 
 def test_the_page_of_twelve_subjects_stays_small() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -78,10 +80,34 @@ def test_every_form_shows_what_was_not_measured_and_what_differs(table: dict[str
 def test_the_page_is_self_contained_and_describes_its_charts_in_words(table: dict[str, Any]) -> None:
     found = parsed(table_page.render(table))
     assert [] == [value for _, name, value in found.attributes if name in ("src", "href") and value[:1] not in "#d"]
-    drawn = found.tags.count("svg")
+    drawn = found.attributes.count(("svg", "role", "img"))
     assert len(table_charts.CHARTS) == drawn == found.tags.count("desc")
     assert found.tags.count("table") == found.tags.count("caption") == 5
     assert any(value.startswith("default-src 'none'") for _, name, value in found.attributes if name == "content")
+
+
+def test_each_guarantee_has_a_class_beside_its_word_and_what_is_not_as_expected_another(table: dict[str, Any]) -> None:
+    (wrong, *_) = [pair for pair in table["pairs"] if "at-least-once" == pair["measured"]["grade"]]
+    for differing, grade in ((0, "at-least-once"), (1, "broken"), (1, "at-least-once")):
+        wrong["differences"], wrong["measured"]["grade"] = ["not as expected"] * differing, grade
+        page = table_page.render(table)
+        found = re.findall(r'<span class="grade ([^"]*)"><span aria-hidden="true">(.)</span> ([a-z-]+)<', page)
+        right = Counter(pair["measured"]["grade"] for pair in table["pairs"] if not pair["differences"])
+        expected = Counter({(name, "✓", name): count for name, count in right.items()})
+        expected["differs", "✗", grade] = differing
+        assert Counter(found) == expected + expected  # in the overview, and in the table of its target
+
+
+def test_in_pictures_each_guarantee_has_a_form_and_a_word_of_its_own(table: dict[str, Any]) -> None:
+    table["pairs"][0]["measured"]["grade"] = "broken"
+    page = table_page.render(table)
+    marks = re.findall(r'<path class="dot ([a-z-]+)" [^>]*d="([^"]+)"><title>\1</title>', page)
+    grades = Counter(pair["measured"]["grade"] for pair in table["pairs"])
+    legend = Counter(grades.keys())
+    assert Counter(grade for grade, _ in marks) == legend + Counter([*grades.elements()] * len(table_charts.CHARTS))
+    assert 4 == len(grades) == len(set(marks)) == len({form for _, form in marks})
+    ranks = re.findall("</svg>([a-z-]+)</li>", page)
+    assert ["exactly-once", "effectively-once", "at-least-once", "broken"] == ranks
 
 
 def test_the_page_escapes_text_from_the_document(table: dict[str, Any]) -> None:

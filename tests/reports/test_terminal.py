@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sinkproof.reports import certificate_file, terminal
+from sinkproof.reports import certificate_file, page, terminal
 
 from ..support import sample_certificate
 from ..support.sample_certificate import REPLAY, sample
@@ -59,6 +61,15 @@ def test_a_violation_in_a_terminal_has_a_small_timeline_of_its_smallest_schedule
     ] == [re.sub(r" +", " ", line) for line in words]
 
 
+def test_another_finding_of_the_same_bug_is_named_by_its_place() -> None:
+    document = sample()
+    findings = document["subjects"][1]["findings"]
+    (claimed,) = (finding for finding in findings if finding["claimed"])
+    findings.append({**claimed, "line": {**claimed["line"], "number": 40}})
+    lines = terminal.render(document).splitlines()
+    assert ["also    1 finding at my_sink.py:40"] == [line.strip() for line in lines if line.startswith("  also ")]
+
+
 def test_the_terminal_prints_the_sentence_of_complete_closures_once_and_names_incomplete_ones() -> None:
     text = " ".join(terminal.render(sample()).split())
     assert f"3 closures of whole-job crashes complete, 636 states: {sample_certificate.SENTENCE}" in text
@@ -82,3 +93,10 @@ def test_in_a_narrow_terminal_source_lines_are_cut_and_keep_their_indentation() 
     (struck,) = (text for text in lines if "→   42      os.replace(pending, " in text)
     assert struck.endswith("…")
     assert len(struck) <= 60
+
+
+@pytest.mark.parametrize("render", [terminal.render, page.render], ids=["terminal", "page"])
+def test_the_lines_that_called_the_struck_one_are_shown_below_it(render: Callable[[dict[str, Any]], str]) -> None:
+    text = render(sample())
+    struck, caller = "42      os.replace(pending, final)", "called from my_sink.py:57 in EvilSink.notify_complete"
+    assert -1 < text.find(struck) < text.find(caller)

@@ -200,6 +200,7 @@ def violated() -> SubjectResult:
                     around=("   41  final = name", "   42      os.replace(pending, final)"),
                     function="EvilSink.publish",
                     path="sinks/my_sink.py",
+                    called_from=("my_sink.py:57 in EvilSink.notify_complete: self.publish(name)",),
                 ),
                 traceback="Traceback (most recent call last):\n  ...\nFileNotFoundError: part-0-1",
             ),

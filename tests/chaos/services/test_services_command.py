@@ -10,10 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from sinkproof.chaos.services.jvm import Installation
 from sinkproof.chaos.services.kafka.broker_readiness import request_metadata
 from sinkproof.chaos.services.running_services import ServiceHandle, running
+from sinkproof.cli.doctor import MachineFinding
+from sinkproof.cli.doctor_command import doctor
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -97,6 +100,17 @@ def test_bad_arguments_are_refused_without_a_traceback(
     assert (3, "") == (run.returncode, run.stdout)
     assert message in run.stderr
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(("states", "status"), [(("ok", "optional"), 0), (("ok", "lacking", "optional"), 2)])
+def test_the_doctor_ends_with_0_where_nothing_is_lacking_for_what_was_installed(
+    states: tuple[str, ...], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    findings = [MachineFinding(f"part {number}", state, "as found") for number, state in enumerate(states)]
+    monkeypatch.setattr("sinkproof.cli.doctor.examine", lambda versions: findings)
+    done = CliRunner().invoke(doctor, [])
+    assert status == done.exit_code
+    assert [*states] == [line.split()[0] for line in done.stdout.splitlines()]
 
 
 @pytest.mark.slow

@@ -98,6 +98,8 @@ def test_the_workflow_reports_what_failed_and_keeps_what_main_has_made(project: 
     assert ["Keep the main branch's certificate", "actions/cache/save@v5"] == on_main
     assert ".sinkproof/ci" == steps["actions/upload-artifact@v6"]["with"]["path"]
     assert steps["actions/upload-artifact@v6"]["with"]["include-hidden-files"]
+    shown = steps["github/codeql-action/upload-sarif@v4"]["with"]["sarif_file"]
+    assert f"--format sarif --exit-zero > {shown}" in steps["Report"]["run"]
 
 
 @pytest.mark.slow
@@ -111,6 +113,7 @@ def test_the_scripts_of_the_job(project: Path, tmp_path: Path, shell: Shell) -> 
         done = shell(script, CACHE_POLICY="pull-push")
         assert 0 == done.returncode, f"{script}: {done.stdout}{done.stderr}"
     assert (tmp_path / job["artifacts"]["reports"]["junit"]).exists()
+    assert ("always", [".sinkproof/ci"]) == (job["artifacts"]["when"], job["artifacts"]["paths"])
     assert [".sinkproof/main", ".sinkproof/kept"] == job["cache"]["paths"]
     assert 0 == shell(compare, CACHE_POLICY="pull").returncode
     uphold_less(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,24 @@ def test_a_waiver_that_cannot_be_read_ends_the_command_with_3(call: Call, folder
 
 def test_exit_zero_is_for_steps_after_the_one_that_told_the_verdict(call: Call, folder: Path) -> None:
     assert [1, 0] == [call("report", "run", "--format", "junit", *more)[0] for more in ((), ("--exit-zero",))]
+
+
+def test_a_report_is_as_wide_as_the_terminal_and_has_colors_there_unless_they_are_refused(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        return call("report", "run")[1].splitlines()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    narrow, wide = lines(60), lines(200)
+    assert max(len(line) for line in narrow if "sinkproof replay" not in line and "report.html" not in line) <= 60
+    assert max(map(len, wide)) > 120
+    assert not any("\x1b[" in line for line in narrow), "this is no terminal"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert any("\x1b[" in line for line in lines(100))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not any("\x1b[" in line for line in lines(100))
 
 
 def test_forms_for_programs_have_nothing_else_on_stdout(call: Call, folder: Path) -> None:

@@ -60,6 +60,7 @@ class Contract:
     def committed(self, scratch):
         return [row for file in scratch.path.iterdir() for row in json.loads(file.read_text() or "[]")]
 """
+NEAREST = "publishes.py:19 in PublishesAtOnce.snapshot"
 KINDS = ("kill-job", "kill", "stop", "error", "unanswered")
 
 
@@ -86,6 +87,21 @@ def test_a_process_is_struck_in_the_line_that_makes_the_call(tmp_path: Path, cal
             assert result.fired
             assert result.struck_line is not None
             assert result.struck_line.text.endswith("# here")
+            assert called_from(call) == list(result.struck_line.called_from)
+
+
+def called_from(call: str) -> list[str]:
+    """A thread has a stack of its own."""
+    return [f"{NEAREST}: self.publish(checkpoint_id)"] if call == "publish" else []
+
+
+def test_a_line_that_is_struck_itself_has_the_lines_that_called_it(tmp_path: Path) -> None:
+    contract = load(contract_at(tmp_path, publish="self.publish(checkpoint_id)"))
+    number = next(at for at, text in enumerate(SUBJECT.splitlines(), 1) if text.endswith("# here"))
+    with process_runner(contract, scratch_at(tmp_path, shell="process")) as runner:
+        result = runner.run(parse(f"sink[0].line(publishes.py:{number})#1=kill"), trace_lines=True)
+    assert result.struck_line is not None
+    assert (number, called_from("publish")) == (result.struck_line.number, list(result.struck_line.called_from))
 
 
 def test_a_fault_outside_of_calls_blames_no_line_of_an_earlier_one(tmp_path: Path) -> None:
@@ -105,6 +121,7 @@ def test_a_crash_of_the_whole_job_blames_its_own_line(tmp_path: Path) -> None:
     assert result.fired
     assert result.struck_line is not None
     assert result.struck_line.text.endswith("# here")
+    assert called_from("publish") == list(result.struck_line.called_from)
 
 
 def test_a_suspended_attempt_below_on_the_stack_is_not_blamed(tmp_path: Path) -> None:

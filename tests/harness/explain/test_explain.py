@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,3 +176,14 @@ def test_two_processes_print_the_same_documents(tmp_path: Path) -> None:
     assert 27 == len(json.loads(said[0]))
     assert "/dev/shm" not in said[0]
     assert f"-{os.getpid()}-" not in said[0]  # as in names of scratch folders
+
+
+# -- root causes -----------------------------------------------------------------------------------
+
+
+def test_the_command_explains_a_root_cause_by_a_sink_beside_its_right_sibling() -> None:
+    done = CliRunner().invoke(explain, ["r1"])
+    assert 0 == done.exit_code, done.output
+    assert re.search(r"^ +\+", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^ +-", done.stdout, re.MULTILINE)
+    assert "sual repair" in done.stdout

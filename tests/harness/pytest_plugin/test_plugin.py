@@ -166,6 +166,7 @@ def test_a_contract_is_certified_in_every_import_mode_of_pytest(
     )
     verdicts = outcomes(again)
     assert {name for name in found if name.startswith("TestWrong")} == verdicts.keys(), again
+    assert re.search(rf"^✗ {WRONG}: NO_DUPLICATES: ", again, re.MULTILINE), again  # also from a worker of xdist
     assert "XFAIL" == verdicts["TestWrong::test_claim[NO_DUPLICATES]"]
 
 
@@ -190,6 +191,7 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
 
 
 def test_the_same_file_is_certified_by_the_command(folder: Path, command_environment: dict[str, str]) -> None:
+    (folder / "pyproject.toml").write_text(WAIVER)
     arguments = ["--no-canaries", "--json", "--quiet", "--budget", "least"]
     done = subprocess.run(
         [sys.executable, "-m", "sinkproof", "certify", WRONG, *arguments],
@@ -199,6 +201,7 @@ def test_the_same_file_is_certified_by_the_command(folder: Path, command_environ
         text=True,
     )
     assert 1 == done.returncode, done.stderr
+    assert re.search(r"^VIOLATED, \d+ waived, \d+ not$", done.stderr, re.MULTILINE), done.stderr
     (subject,) = json.loads(done.stdout)["subjects"]
     assert (WRONG, "violated") == (subject["name"], subject["verdict"]), subject["why"]
 
@@ -283,6 +286,11 @@ def test_options_are_those_of_the_command_line_then_of_the_class_then_of_the_fil
 ) -> None:
     config, asked = request.config, Asked(budget_seconds=7, shells=["process"], strict=False)
     assert (20.0, False, ("simulated", "process")) == chosen(options_for(config, Asked()))
+    assert not options_for(config, Asked()).fresh
+    assert options_for(config, Asked(canaries="always")).fresh
+    with monkeypatch.context() as asked_for:
+        asked_for.setattr(config.option, "sinkproof_fresh", True)
+        assert options_for(config, Asked()).fresh
     in_file: dict[str, object] = {"sinkproof_budget": "30s", "sinkproof_shells": "simulated", "sinkproof_strict": True}
     in_file["sinkproof_certificates"], getini = "out", config.getini
     monkeypatch.setattr(config, "getini", lambda name: in_file.get(name) or getini(name))

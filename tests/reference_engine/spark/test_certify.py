@@ -185,6 +185,7 @@ def test_too_few_slots_are_refused_with_the_number_needed(sinkproof_command: Com
 
 
 def test_the_usual_budget_is_enough_for_the_long_job_in_full() -> None:
+    assert 20.0 == default_budget(("my_sink.py:Mine",), ("simulated", "process"), LOCAL)
     assert default_budget(("files/two-phase",), ("spark",), LOCAL) >= FULL_SECONDS
     assert default_budget(("files/two-phase",), ("simulated", "process"), LOCAL) < FULL_SECONDS
     assert default_budget(("kafka/two-phase",), ("spark",), LOCAL) > FULL_SECONDS

@@ -46,6 +46,21 @@ def test_no_more_than_github_shows_and_how_many_are_left() -> None:
     assert "1 more violation: see the summary and the certificate" == lines[-1]
 
 
+def with_unknown(document: Document, count: int) -> Document:
+    first = next(subject for subject in document["subjects"] if subject["verdict"] == "unknown")
+    others = [{**first, "name": f"sink {number}"} for number in range(1, count)]
+    return {**document, "subjects": [*document["subjects"], *others]}
+
+
+def test_of_unknown_subjects_too_no_more_than_github_shows() -> None:
+    for count, last in ((10, "::warning title=UNKNOWN%3A sink 9::"), (12, "2 more unknown subjects: see the summary")):
+        lines = github_annotations.render(with_unknown(sample(), count)).splitlines()
+        assert SHOWN_MOST == sum(line.startswith("::warning ") for line in lines)
+        assert lines[-1].startswith(last)
+    lines = github_annotations.render(with_unknown(many(sample(), 11), 11)).splitlines()
+    assert "2 more violations and 1 more unknown subject: see the summary and the certificate" == lines[-1]
+
+
 def test_a_waived_violation_is_a_notice() -> None:
     (violation,) = violations(sample())
     notice, _ = github_annotations.render(sample(), waived={violation.key: "moved in March"}).splitlines()
