@@ -77,6 +77,27 @@ def test_both_shells_of_a_subject_share_its_line_and_findings_belong_to_it() -> 
     ] == stream.getvalue().splitlines()
 
 
+def test_on_a_terminal_each_of_several_subjects_keeps_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    now, stream = [0.0], Terminal()
+    view = progress.open_progress(stream, clock=lambda: now[0])
+    one, other = (view.of(name, "process", 40.0) for name in ("a.py:A", "b.py:B"))
+    for kills in range(10):
+        now[0] += 1.0
+        one.step("sink[0].commit.after#1=kill", kills)
+        other.step("no-fault", 0)
+        if kills == 5:
+            one.found(1, FOUND)
+    for each in (one, other):
+        each.done()
+    view.close()
+    lines = [line for line in shown(stream) if line]
+    assert 5 < sum("a.py:A  " in line and "killing sink[0] after commit" in line for line in lines)
+    assert 5 < sum("b.py:B  " in line and "no finding" in line and "no fault" in line for line in lines)
+    assert not [line for line in lines if "a.py:A" in line and "b.py:B" in line]
+    assert {*FOUND.splitlines()} <= {*lines}
+
+
 def test_what_convicts_a_canary_is_no_finding() -> None:
     stream = io.StringIO()
     canaries = progress.open_progress(stream, clock=lambda: 0.0).of("canaries", "simulated", None)
