@@ -254,6 +254,12 @@ def test_on_a_narrow_screen_broken_cells_are_named_above_the_grid_and_lead_to_th
     assert "2 findings" == page.locator("#findings-1").inner_text()
 
 
+def test_a_cell_that_breaks_a_claim_leads_to_the_findings(open_page: Open) -> None:
+    page = open_page(width=1400).page
+    page.get_by_title("24 breaks a claim").get_by_role("link").click()
+    assert page.url.endswith("#findings-1")
+
+
 def test_at_a_medium_width_no_cell_of_the_overview_is_cut_off(open_page: Open) -> None:
     opened = open_page(width=800)
     assert opened.page.evaluate(
