@@ -76,6 +76,8 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
         yield f"statements for exceptions that never ran: {left}"
     if subject.contract.kind == "sink" and not (subject.contract.is_ours or subject.calls_passed):
         yield NO_CALL
+    if subject.contract.kind == "foreach_batch":
+        yield from (f"{name} names SIGTERM, which no driver got" for name in _files_naming_sigterm(subject))
     for shell in subject.shells:
         if shell.outward is not None and shell.outward.native and shell.outward.unwatched:
             yield f"{INTERIOR_OF_NATIVE_CODE}: {shell.outward.unwatched}"
@@ -215,8 +217,12 @@ def _never_asked_to_end(subject: SubjectProgress) -> str:
     """Where its code may handle SIGTERM; empty if the process shell has looked, which sees whether it does."""
     if subject.contract.kind != "sink" or any(shell.shell == "process" for shell in subject.shells):
         return ""
-    files = (name for path, name in subject.own_code.files.items() if b"SIGTERM" in Path(path).read_bytes())
+    files = _files_naming_sigterm(subject)
     return next((f"{name} names SIGTERM, which no process got; run it --on process as well" for name in files), "")
+
+
+def _files_naming_sigterm(subject: SubjectProgress) -> Iterator[str]:
+    return (name for path, name in subject.own_code.files.items() if b"SIGTERM" in Path(path).read_bytes())
 
 
 def _never_struck_code(subject: SubjectProgress) -> str:

@@ -264,3 +264,10 @@ def test_a_handler_of_sigterm_is_left_to_the_process_shell(file: Path) -> None:
     assert "unknown" == result.verdict
     assert "my_sink.py names SIGTERM, which no process got; run it --on process as well" in result.why
     assert "upheld" == judged(file).verdict
+
+
+def test_a_function_that_handles_sigterm_has_that_said_beside_upheld(file: Path) -> None:
+    file.write_text(f"{SINK}\n# SIGTERM\n")
+    result = judged(file, kind="foreach_batch", shell="spark")
+    assert "upheld" == result.verdict, result.why
+    assert "my_sink.py names SIGTERM, which no driver got" in result.why
