@@ -66,7 +66,9 @@ def judged(
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
     `calls_failed`: how renames failed.
     """
-    contract = Contract("my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append"), kind=kind)
+    contract = Contract(
+        "my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append", write_batch=print), kind=kind
+    )
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
     only = ShellResult(
         shell=shell,
