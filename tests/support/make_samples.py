@@ -65,6 +65,7 @@ def render() -> None:
     for kind, name in FORMATS.items():
         text = sinkproof("report", str(EXAMPLES), "--format", kind, folder=PROJECT)
         (EXAMPLES / name).write_text(text, encoding="utf-8")
+    sinkproof("table", "--from", str(EXAMPLES / "table.json"), "--out", str(EXAMPLES), folder=PROJECT)
 
 
 @contextmanager
