@@ -84,6 +84,7 @@ TestMine = certification(MyContract, budget_seconds={budget})
 TestWrong = certification(MyWrongContract, budget_seconds={budget})
 """
 WRONG = "tests/test_mine.py:MyWrongContract"
+KEPT = ".sinkproof/pytest/tests-test_mine.py-MyWrongContract"
 WAIVER = """
 [[tool.sinkproof.waivers]]
 subject = "tests/test_mine.py:MyWrongContract"
@@ -161,6 +162,12 @@ def test_a_contract_is_certified_in_every_import_mode_of_pytest(
     assert {"PASSED"} == {outcome for name, outcome in found.items() if name.startswith("TestMine")}, said
     assert "FAILED" == found["TestWrong::test_claim[NO_DUPLICATES]"], said
     check_that_a_failure_tells_everything(said, folder, command_environment)
+    assert set(found) > set(outcomes(run_pytest(folder, command_environment, "--lf")))
+    document = json.loads((folder / KEPT / "certificate.json").read_text())
+    (subject,) = document["subjects"]
+    assert [] == document["unkept"]
+    for shell in subject["shells"]:
+        assert shell["schedules_kept"] > shell["schedules_run"], "the last result was not used"
     (folder / "pyproject.toml").write_text(WAIVER)
     again = run_pytest(
         folder, command_environment, "--import-mode=importlib", "-n", "2", "-m", "sinkproof", "-k", "TestWrong"
@@ -176,7 +183,7 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
     assert "NO_DUPLICATES is violated: O2: " in section
     assert re.search(r"^  extra: \(\d, \d+\)", section, re.MULTILINE), section
     assert re.search(r"^  struck at test_mine\.py:\d+: ", section, re.MULTILINE), section
-    kept = folder / ".sinkproof/pytest/tests-test_mine.py-MyWrongContract"
+    kept = folder / KEPT
     assert f"certificate: {(kept / 'certificate.json').relative_to(folder)}" in section
     assert f"page: {(kept / 'report.html').relative_to(folder)}" in section
     assert "MyWrongContract" in (kept / "report.html").read_text()
@@ -186,7 +193,7 @@ def check_that_a_failure_tells_everything(said: str, folder: Path, environment: 
     assert replay is not None, section
     assert replay[1].split()[-3] == WRONG
     command = [sys.executable, "-m", *shlex.split(replay[1])]
-    elsewhere = Path(shutil.copytree(folder / "tests", folder / "elsewhere" / "tests")).parent
+    elsewhere = Path(shutil.copytree(folder / "tests", folder.with_name(f"{folder.name}-elsewhere") / "tests")).parent
     again = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True)
     assert 1 == again.returncode, again.stderr
     assert "O2: " in again.stdout
