@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
 from sinkproof.foreach_batch.crash_exploration import Exploration
@@ -41,6 +42,19 @@ class Frame:
         if self.rows is not None:
             return self.rows
         return [LEDGER.rows[value % SPLITS, value // SPLITS] for value in self.values]
+
+
+class EndsWhenAsked(Deadline):
+    """Over from so many questions on."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(60)
+        self.times = times
+
+    @property
+    def over(self) -> bool:
+        self.times -= 1
+        return self.times < 0
 
 
 def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:

@@ -19,6 +19,8 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew
 
+from ...support.explored_functions import EndsWhenAsked
+
 Findings = dict[str, str]  # schedule -> oracle
 
 
@@ -34,19 +36,6 @@ def found(query: Callable[[str], SimulatedQuery]) -> Callable[[str], Findings]:
         return {each.schedule: each.oracle for each in results.findings if each.claimed}
 
     return by_a_campaign
-
-
-class EndsWhenAsked(Deadline):
-    """Over from so many questions on."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__(60)
-        self.times = times
-
-    @property
-    def over(self) -> bool:
-        self.times -= 1
-        return self.times < 0
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
 
+from ...support.explored_functions import EndsWhenAsked
+
 ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
 SEND = "syscall(sendto socket)"
 
@@ -39,17 +41,6 @@ def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
         finally:
             opened.close()
             query.contract.call_if_there("teardown", query.scratch)
-
-
-class EndsWhenAsked(Deadline):
-    """Over from the second question on."""
-
-    asked = 0
-
-    @property
-    def over(self) -> bool:
-        self.asked += 1
-        return self.asked > 1
 
 
 def campaign(
@@ -120,7 +111,7 @@ def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
 def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     holds: bool, query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:
-    ends = EndsWhenAsked(60) if holds else None
+    ends = EndsWhenAsked(1) if holds else None
     results = campaign(query("add_unless_there", module="with_native_client"), tmp_path, seconds=0, ends=ends)
     outward = results.coverage.outward.document()
     assert outward is not None
