@@ -66,7 +66,7 @@ class Unwatched:
         pass
 
 
-class ProcessAttempt:
+class ProcessAttempt(ABC):
     """One attempt of one sink subtask in a process of its own; the base of the sinks that the engine sees."""
 
     def __init__(self, host: AttemptHost, actor: str, child: ChildProcess, *, replies: int) -> None:
@@ -168,13 +168,13 @@ class ProcessAttempt:
         with suppress(NoReply):
             self.child.await_ready(self.replies, select.POLLIN, Deadline(self.host.patience_seconds))
 
+    @abstractmethod
     def handle_silence(self, silence: NoReply) -> None:
         """No reply came. Returns when the attempt goes on after an injected fault."""
-        raise NotImplementedError
 
+    @abstractmethod
     def terminate(self, calls: int) -> None:
         """SIGTERM, between two calls. Returns if it is to answer so many more; raises after its death."""
-        raise NotImplementedError
 
     def end_if_asked_to(self, silence: NoReply) -> None:
         """Raises if this attempt got SIGTERM: it has ended; or it is killed, as one that takes too long is."""

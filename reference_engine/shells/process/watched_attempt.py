@@ -5,6 +5,7 @@ A command is watched from its first instruction on, a sink in Python where a run
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -109,9 +110,9 @@ class WatchedAttempt(ProcessAttempt):
             self.watch.close()
             self.watch = None
 
+    @abstractmethod
     def report_points(self) -> None:
         """What has been passed since the last time."""
-        raise NotImplementedError
 
     def note_what_was_missed(self) -> None:
         if self.watch is not None:
