@@ -85,9 +85,8 @@ def fingerprint() -> str:
     for package in PACKAGES:
         spec = find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
-            for path in sorted(
-                path for path in Path(folder).rglob("*") if path.is_file() and COMPILED not in path.parts
-            ):
+            files = (path for path in Path(folder).rglob("*") if path.is_file() and path.parent.name != COMPILED)
+            for path in sorted(files):
                 digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
