@@ -117,6 +117,7 @@ def test_what_a_shipped_document_points_to_is_in_the_wheel(unpacked: Path) -> No
     assert {} == {name: ends for name, ends in found.items() if ends}
 
 
+@pytest.mark.slow
 def test_what_leads_nowhere_in_a_wheel_is_noticed(unpacked: Path) -> None:
     dead = (
         *("[a](../../CONTRACT.md)", "`harness/workload/jobs.py`", "`chaos/points.py`", "`jobs.py`"),

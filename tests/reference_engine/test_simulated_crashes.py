@@ -43,6 +43,7 @@ def faults(draw: st.DrawFn) -> Fault:
 schedules = st.builds(Schedule, st.lists(faults(), max_size=3).map(tuple), st.integers(0, 50))
 
 
+@pytest.mark.slow
 @pytest.mark.row("S09")
 @pytest.mark.row("S11")
 @settings(max_examples=150)

@@ -64,6 +64,7 @@ def test_a_dead_broker_is_reported_and_can_be_stopped(command: Command, installa
     assert 0 == command("services", "stop").returncode
 
 
+@pytest.mark.slow
 def test_each_kind_is_started_by_its_name_and_stop_ends_all_kinds(command: Command) -> None:
     started = command("services", "start", "toxiproxy", "--json")
     assert 0 == started.returncode, started.stderr

@@ -170,11 +170,13 @@ def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_s
         assert not is_apart(runner)
 
 
+@pytest.mark.slow
 def test_runs_that_keep_to_their_folder_may_overlap() -> None:
     with opened(f"{OVERLAPPING}:Apart") as runner:
         assert is_apart(runner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_what_is_found_beside_other_runs_counts_if_a_run_alone_shows_it(
     worker_for: Callable[[str], PoolWorker], goes_on: bool
@@ -201,6 +203,7 @@ def test_what_is_found_beside_other_runs_counts_if_a_run_alone_shows_it(
     assert goes_on or all("side_by_side" in said for said in notes.unconfirmed)
 
 
+@pytest.mark.slow
 def test_results_of_a_call_that_was_broken_off_are_not_those_of_the_next_one(
     runner: ProcessRunner, worker_for: Callable[[str], PoolWorker]
 ) -> None:
@@ -211,6 +214,7 @@ def test_results_of_a_call_that_was_broken_off_are_not_those_of_the_next_one(
     assert SCHEDULES[::-1] == [run_result.schedule for run_result in run_results]
 
 
+@pytest.mark.slow
 def test_a_late_worker_that_fails_in_its_first_run_is_lost(runner: ProcessRunner, server: ForkServer) -> None:
     notes, own = PoolNotes(), list[Schedule]()
     order = Beside(
@@ -232,6 +236,7 @@ def test_a_late_worker_that_fails_in_its_first_run_is_lost(runner: ProcessRunner
     assert "has failed: no room" in notes.lost[0]
 
 
+@pytest.mark.slow
 def test_a_campaign_reports_while_it_waits_for_a_worker(
     runner: ProcessRunner, worker_for: Callable[[str], PoolWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +249,7 @@ def test_a_campaign_reports_while_it_waits_for_a_worker(
     assert {"waits for a worker process"} == set(reported)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["Apart", "Alone"])
 def test_a_contract_may_refuse_that_its_runs_overlap(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_workers, "WORTH", 1)
@@ -252,6 +258,7 @@ def test_a_contract_may_refuse_that_its_runs_overlap(subject: str, monkeypatch: 
         assert (subject == "Apart") == bool(workers.workers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 def test_no_worker_starts_on_one_core_or_for_few_schedules(
     runner: ProcessRunner, cores: int, monkeypatch: pytest.MonkeyPatch

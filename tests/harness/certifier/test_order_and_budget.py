@@ -80,6 +80,7 @@ def test_when_a_campaign_ends(
     assert should_stop(results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_campaign_that_ends_before_a_required_stage_leaves_unknown_whether_its_budget_was_named_or_not(
     holds: bool, tmp_path: Path

@@ -80,6 +80,7 @@ def test_each_fault_is_a_group_of_its_own_if_the_target_does_not_count_accesses(
     assert all(len(group) == 1 for group in groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", ["memory/plain"], indirect=True)
 @pytest.mark.parametrize("truly_equivalent", [True, False])
 def test_each_fault_is_run_after_two_of_one_group_had_different_outcomes(

@@ -80,10 +80,12 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., l
     return blind
 
 
+@pytest.mark.slow
 def test_canaries_in_code_of_users_are_judged_as_they_are(canaries: Callable[..., list[str]]) -> None:
     assert [] == canaries()
 
 
+@pytest.mark.slow
 def test_without_points_in_a_helper_the_shell_is_blind(canaries: Callable[..., list[str]]) -> None:
     def only_its_own_file(contracts: dict[str, Contract]) -> None:
         for contract in contracts.values():
@@ -94,6 +96,7 @@ def test_without_points_in_a_helper_the_shell_is_blind(canaries: Callable[..., l
     ]
 
 
+@pytest.mark.slow
 def test_rows_that_are_not_seen_after_a_run_make_the_shell_blind(canaries: Callable[..., list[str]]) -> None:
     def reads_the_folder_only(contracts: dict[str, Contract]) -> None:
         contracts[NAMES[2]].given.committed = lambda scratch: ()

@@ -56,6 +56,7 @@ def judged(contract: Contract, outcome: ShellOutcome) -> SubjectResult:
     return judge_subject(subject)
 
 
+@pytest.mark.slow
 def test_rows_and_progress_in_one_transaction_of_sqlite_are_right(
     campaign: Callable[..., tuple[Contract, ShellOutcome]],
 ) -> None:
@@ -66,6 +67,7 @@ def test_rows_and_progress_in_one_transaction_of_sqlite_are_right(
     assert "upheld" == judged(contract, outcome).verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "schedule", "oracle"),
     [
@@ -81,6 +83,7 @@ def test_what_is_wrong_when_sqlite_fails_is_found(
     assert oracle == broken(outcome)[schedule]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "oracles"),
     [("put", {}), ("swallow", {"error": {"O1"}, "unanswered": {"O1"}}), ("post", {"unanswered": {"O2"}})],
@@ -97,6 +100,7 @@ def test_requests_to_a_service_fail_before_and_after_they_are_carried_out(
     assert {("socket.send", "error"), ("socket.send", "unanswered")} <= outcome.calls_failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "verdict", "why"),
     [
@@ -117,6 +121,7 @@ def test_what_no_run_has_shown_of_a_function_leaves_it_unknown(
     assert verdict == result.verdict, result.why
 
 
+@pytest.mark.slow
 def test_a_real_query_alone_tries_no_error(campaign: Callable[..., tuple[Contract, ShellOutcome]]) -> None:
     contract, outcome = campaign("once", module="with_sqlite")
     result = judged(contract, replace(outcome, calls_failed=frozenset()))

@@ -38,6 +38,7 @@ def test_new_lines_and_further_turns_are_struck(other: tuple[str, ...], chunks: 
     assert expected == places(trail("abd", "abd", "abd"), trail(*other), chunks=chunks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["keep_five", "compare_as_text", "compact_by_fives"])
 def test_what_is_wrong_from_the_sixth_batch_on_is_found(function: str, query: Callable[..., SimulatedQuery]) -> None:
     simulated = query(function, module="many_batches")

@@ -43,6 +43,7 @@ def campaign(query: SimulatedQuery, folder: Path) -> FunctionResults:
     return results
 
 
+@pytest.mark.slow
 def test_a_file_that_a_program_has_begun_is_no_copy(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
     simulated = query("copy_unless_there", module="inside_calls")
     lost = [each for each in campaign(simulated, tmp_path).findings if each.claimed]
@@ -58,6 +59,7 @@ def test_a_file_that_a_program_has_begun_is_no_copy(query: Callable[..., Simulat
     assert 26 == state.line.number
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_renamed_is_right_and_each_call_counts(
     query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def found(query: Callable[[str], SimulatedQuery]) -> Callable[[str], Findings]:
     return by_a_campaign
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("times", "left_out"),
     [
@@ -61,10 +62,12 @@ def test_a_budget_that_holds_ends_after_any_schedule_and_what_it_left_out_is_nam
     assert (times == 5) == (0 < runs < 5)
 
 
+@pytest.mark.slow
 def test_a_function_that_raises_what_fails_is_right_with_any_batches(found: Callable[[str], Findings]) -> None:
     assert {} == found("replace")
 
 
+@pytest.mark.slow
 def test_an_error_that_is_swallowed_loses_the_batch(found: Callable[[str], Findings]) -> None:
     assert {
         "micro_batch.batch.before#2=error": "O1",
@@ -74,6 +77,7 @@ def test_an_error_that_is_swallowed_loses_the_batch(found: Callable[[str], Findi
     } == found("swallow")
 
 
+@pytest.mark.slow
 def test_what_a_module_remembers_of_a_failed_batch_is_found_and_a_new_driver_remembers_nothing(
     found: Callable[[str], Findings],
 ) -> None:
@@ -82,10 +86,12 @@ def test_what_a_module_remembers_of_a_failed_batch_is_found_and_a_new_driver_rem
     assert {"error", "unanswered"} == {schedule.rpartition("=")[2] for schedule in schedules}
 
 
+@pytest.mark.slow
 def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[[str], Findings]) -> None:
     assert {} == found("stay_broken")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
@@ -101,6 +107,7 @@ def test_what_is_wrong_with_other_batches_or_on_another_day_is_found_there(
     assert expected == {schedule.split()[0]: oracle for schedule, oracle in found(function).items()}
 
 
+@pytest.mark.slow
 def test_an_empty_batch_is_one_that_a_function_may_not_expect(found: Callable[[str], Findings]) -> None:
     assert {"O1", "O6"} & {oracle for schedule, oracle in found("need_a_row").items() if "empty-batches" in schedule}
 

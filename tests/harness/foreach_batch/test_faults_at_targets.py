@@ -59,6 +59,7 @@ def campaign(
     return results
 
 
+@pytest.mark.slow
 @needs_watch
 @pytest.mark.parametrize(
     ("function", "found"),
@@ -81,6 +82,7 @@ def test_deaths_and_errors_inside_a_line(
     assert INTERIOR not in results.notes
 
 
+@pytest.mark.slow
 @needs_watch
 def test_a_death_inside_a_line_is_replayed(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
     simulated = query("add_unless_there", module="with_native_client")
@@ -97,6 +99,7 @@ def test_a_death_inside_a_line_is_replayed(query: Callable[..., SimulatedQuery],
         assert (12, ()) == (len(ending.committed), state.faults)
 
 
+@pytest.mark.slow
 @needs_watch
 def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
     query: Callable[..., SimulatedQuery], tmp_path: Path
@@ -106,6 +109,7 @@ def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
     assert "were not examined: without any fault, with batch 0 the function raised RuntimeError" in unknown
 
 
+@pytest.mark.slow
 @needs_watch
 @pytest.mark.parametrize("holds", [False, True])
 def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(

@@ -77,6 +77,7 @@ def test_an_appending_function_repeats_a_batch_that_was_not_recorded(query: Call
     assert {"O2"} == {oracle for oracles in found.values() for oracle in oracles}
 
 
+@pytest.mark.slow
 def test_a_replacing_function_is_correct_after_any_sequence_of_crashes(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("replace"))
     assert {} == wrong(exploration)
@@ -93,6 +94,7 @@ def test_a_marker_before_its_rows_loses_them_and_the_line_is_named(query: Callab
     assert {"O1"} == {oracle for oracles in found.values() for oracle in oracles}
 
 
+@pytest.mark.slow
 def test_a_loss_that_needs_two_crashes_is_found(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("forget_when_asked_twice"))
     found = wrong(exploration)
@@ -104,6 +106,7 @@ def test_a_loss_that_needs_two_crashes_is_found(query: Callable[[str], Simulated
     assert found[first] == [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
 
 
+@pytest.mark.slow
 def test_values_that_a_repeated_batch_alters_are_found(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("alter_when_repeated"), sequences=False)
     assert {"key": 2, "value": 3} == exploration.fields

@@ -32,6 +32,7 @@ SECONDS = 300.0
 SECONDS_LONGER = 600.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
