@@ -205,7 +205,10 @@ class WatchedService:
         return [*(self.unseen | (self._watch.unseen if self._watch else {}))]
 
     def background(self) -> frozenset[str]:
-        """What it passes without any request."""
+        """What it passes again and again without any request. What it passes once may be the rest of a commit."""
+        return self._passed_while_idle() & self._passed_while_idle()
+
+    def _passed_while_idle(self) -> frozenset[str]:
         self._take()
         self._is_readable(IDLE_SECONDS)
         return frozenset(self._take())
@@ -281,10 +284,16 @@ class WatchedService:
 
     def _keep(self) -> None:
         try:
-            while self._is_readable(None, self._over) or self._await_quiet():
+            while self._is_readable(None, self._over) or self._await_quiet() or self._was_struck_last():
                 self._restart()
         except BaseException as error:  # the owner of the run raises it
             self.failed = error
+
+    def _was_struck_last(self) -> bool:
+        """Nothing is struck after this look."""
+        assert self._watch is not None
+        self._watch.disarm()
+        return self._is_readable(0)
 
     def _is_readable(self, seconds: float | None, *others: int) -> bool:
         """Whether it was struck; None: waits for that, or for one of the others."""

@@ -135,6 +135,15 @@ def test_what_a_service_had_before_a_watch_is_copied_anew_for_each_and_removed(t
     assert not before.exists()
 
 
+def test_what_passes_once_without_a_request_is_no_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be the rest of a commit, on a busy machine."""
+    passed = iter([["of the last run"], ["heartbeat", "rest of a commit"], [], ["heartbeat"]])
+    monkeypatch.setattr(WatchedService, "_take", lambda _: next(passed))
+    monkeypatch.setattr(WatchedService, "_is_readable", lambda _, seconds: False)
+    service: Any = OneNode(tmp_path)
+    assert {"heartbeat"} == WatchedService(service, await_settled=lambda: None).background()
+
+
 @pytest.mark.parametrize("drawn", ["abcdefgh", "ab_12_gh", "x8a9b2c3"])
 def test_what_is_named_after_a_scratch_folder_has_one_name_in_each_process(drawn: str, tmp_path: Path) -> None:
     names = DataFolderNames(str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from sinkproof.certifier.not_examined import not_examined
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.chaos.services.local_service import ServiceNode
-from sinkproof.chaos.services.watched_service import RESTART, CallWindow
+from sinkproof.chaos.services.watched_service import RESTART, CallWindow, WatchedService
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
@@ -127,6 +128,25 @@ def test_a_service_dies_in_its_restart_too_and_a_place_that_is_not_met_is_void()
         runner.service.leave()
         assert [] == request(service.endpoint, "pending")
         assert service.died_by_itself() == ""
+
+
+@pytest.mark.slow
+def test_a_service_that_is_struck_after_all_looks_but_the_last_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = WatchedService._is_readable
+
+    def looks_for_the_end_alone(watched: WatchedService, seconds: float | None, *others: int) -> bool:
+        if seconds is None:
+            select.select(others, [], [])
+            return False
+        return looks(watched, seconds)
+
+    with runner_on("OnTwoFileStore") as runner:
+        runner.run(Schedule())
+        runner.service.watch()
+        monkeypatch.setattr(WatchedService, "_is_readable", looks_for_the_end_alone)
+        monkeypatch.setattr(WatchedService, "_await_quiet", lambda watched, seconds=0.0: False)
+        result = runner.run(parse(LAST))
+    assert (True, True, ()) == (result.fired, result.finished, result.anomalies)
 
 
 @pytest.mark.slow
