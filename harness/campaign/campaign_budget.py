@@ -91,7 +91,7 @@ def lacks_required_stages(results: CampaignResults) -> bool:
     """Whether stages have not been run without which no sink of a user is upheld, or none on several hosts."""
     if results.steering.on_hosts:
         return not results.steering.required_stages_done
-    if results.shell != "process" or results.contract.is_ours or results.services.used:
+    if results.shell != "process" or results.contract.is_ours:
         return False
     return not results.steering.required_stages_done
 

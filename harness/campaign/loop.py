@@ -56,7 +56,7 @@ class Campaign(ABC):
             if self.prepare():
                 for number, (stage, coverage) in enumerate(zip(plan, self.results.coverage.stages, strict=True)):
                     self._carry_out(stage, coverage)
-                    required = any(later.required for later in plan[number + 1 :])
+                    required = any(map(self.is_required, plan[number + 1 :]))
                     self.results.steering.required_stages_done = not required
         except CampaignStopped:
             pass
@@ -68,6 +68,9 @@ class Campaign(ABC):
 
     def _unmet(self, stage: Stage) -> str:
         return next((need.value for need in stage.needs if not CONDITIONS[need](self)), "")
+
+    def is_required(self, stage: Stage) -> bool:
+        return stage.required
 
     @abstractmethod
     def prepare(self) -> bool:
@@ -234,6 +237,7 @@ def _has_outward_calls(campaign: Campaign) -> bool:
 CONDITIONS: Final[dict[Need, Callable[[Campaign], bool]]] = {
     Need.NO_SERVICE: lambda campaign: not campaign.has_breakable_service,
     Need.SERVICE: lambda campaign: campaign.has_breakable_service,
+    Need.USES_SERVICE: lambda campaign: bool(campaign.results.services.used),
     Need.RESCALES: lambda campaign: bool(campaign.rescaled_jobs),
     Need.COPIES: lambda campaign: campaign.contract.copies,
     Need.NO_COPIES: lambda campaign: not campaign.contract.copies,

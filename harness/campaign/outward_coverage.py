@@ -50,10 +50,10 @@ class OutwardCoverage:
         schedule = result.schedule
         self.unseen |= dict.fromkeys(result.unseen)
         self.unwatched = self.unwatched or result.unwatched
+        self.peers |= dict.fromkeys(result.peers)
         if not self.is_native:
             self.elsewhere |= dict.fromkeys(result.elsewhere)
             self.kept_elsewhere |= dict.fromkeys(result.kept_elsewhere)
-            self.peers |= dict.fromkeys(result.peers)
             self.passed |= {point for _, point in result.trace if is_system_call(point)}
         for fault in result.struck:
             if is_system_call(fault.point) and not KINDS[fault.kind].is_power_loss:
@@ -112,8 +112,10 @@ class OutwardCoverage:
         return not (self.left() or self.never_struck() or any(map(self.names_left, KINDS_AT_OUTWARD_CALLS)))
 
     def document(self) -> OutwardCalls | None:
-        """None: nothing was to be watched, or native code makes no call that a line does not explain."""
-        if not (self.passed or self.calls or self.unwatched or (self.unseen and not self.is_native)):
+        """None: nothing was to be watched, or native code makes no call that a line does not explain, and no server is
+        connected to.
+        """
+        if not (self.passed or self.calls or self.peers or self.unwatched or (self.unseen and not self.is_native)):
             return None
         names = {schedule.faults[0].point for schedule in self.calls}
         left = self._left_of_native() if self.is_native else self._left_of_command(names)

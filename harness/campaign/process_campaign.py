@@ -10,6 +10,7 @@ from typing import Final
 from sinkproof.campaign.baseline import came_to_nothing, first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
@@ -17,7 +18,7 @@ from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators import high_yield, lines_never_run, native_calls, single_faults
+from sinkproof.generators import beside_service, high_yield, lines_never_run, native_calls, single_faults
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import has_number_between
@@ -85,6 +86,10 @@ class ProcessCampaign(CampaignInProcesses):
         for job in JOBS:
             self.run(Schedule(job=job))
         return True
+
+    def is_required(self, stage: Stage) -> bool:
+        """Beside an external system each run takes a second or more, so whole stages of some hundred are not."""
+        return stage.required and (Need.USES_SERVICE in stage.needs or not self.results.services.used)
 
     def _note_unwatched_native_code(self) -> None:
         """Beside a service no run is watched, so native code of the sink's own is a black box."""
@@ -167,6 +172,12 @@ class ProcessCampaign(CampaignInProcesses):
         if native:
             self.results.notes.append(f"the wall clock was not moved inside native modules: {', '.join(native)}")
 
+    def meet_rare_situations_beside_a_service(self) -> None:
+        """Far larger data as well, where a number in the code may begin to matter there."""
+        self.run_schedules(beside_service.rare_situations(self))
+        if has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
+            self._give_up(self._try_far_larger_data())
+
     def search_unusual_situations(self) -> None:
         """While statements of a user's sink have not run. Where one of them does, faults are tried next: at its lines,
         and at steps of the same job. Far larger data comes also where a number in its code may begin to matter there.
@@ -180,8 +191,11 @@ class ProcessCampaign(CampaignInProcesses):
                     break
         if not self.has_breakable_service and has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
             given_up += self._try_far_larger_data()
-        if given_up:
-            self.stage.cut = f"given up, as time or memory did not suffice there: job={', job='.join(given_up)}"
+        self._give_up(given_up)
+
+    def _give_up(self, jobs: Sequence[str]) -> None:
+        if jobs:
+            self.stage.cut = f"given up, as time or memory did not suffice there: job={', job='.join(jobs)}"
 
     def _try_far_larger_data(self) -> list[str]:
         """The job, if it was given up. Where a run takes long there is no second one, with a death."""

@@ -204,6 +204,12 @@ HIGH_YIELD: Final[Plan] = (
         concurrent_reader=True,
         needs=(Need.CONCURRENT_READER,),
     ),
+    Stage(
+        name="rare situations beside a service",
+        explore=ProcessCampaign.meet_rare_situations_beside_a_service,
+        needs=(Need.USES_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
     Stage(name="messages to the broker", schedules=service_faults.message_faults, needs=(Need.SERVICE,)),
     Stage(
         name="external system fails next to requests",

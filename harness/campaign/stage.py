@@ -15,6 +15,7 @@ class Need(Enum):
 
     NO_SERVICE = "an external system is in use: each of these runs would take seconds"
     SERVICE = "no external system of this certification's own is in use"
+    USES_SERVICE = "no external system is in use"
     RESCALES = "rescales = False: no checkpoint is restored with another parallelism"
     COPIES = "without freeze and thaw the simulated shell cannot copy the target"
     NO_COPIES = "the simulated shell does this on copies of the target"
@@ -42,7 +43,8 @@ def nothing(_: Any) -> Iterable[Schedule]:
 class Stage:
     """Either `schedules`, a generator of harness/generators, or `explore`, for closures and other searches.
     Both are given the campaign. `lines`: executed lines are traced while these schedules run. `required`: when a
-    user's sink is certified, the campaign does not end before this stage, however short the budget.
+    user's sink is certified, the campaign does not end before this stage, however short the budget; beside an external
+    system only before those of these stages that need one.
     """
 
     name: str  # printed with its coverage

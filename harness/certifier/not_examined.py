@@ -82,7 +82,10 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
         if shell.outward is not None and shell.outward.native and shell.outward.unwatched:
             yield f"{INTERIOR_OF_NATIVE_CODE}: {shell.outward.unwatched}"
         if shell.outward is not None and shell.outward.peers:
-            yield f"what {', '.join(shell.outward.peers)} did inside with what it was sent was not examined"
+            yield (
+                f"what {', '.join(shell.outward.peers)} did inside with what it was sent was not examined, nor what "
+                "expires there: its clock was not moved"
+            )
 
 
 def _unseen_interior(subject: SubjectProgress) -> str:

@@ -25,6 +25,7 @@ from sinkproof.workload.jobs import LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECT
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
 FIRST_SINK: Final = "sink[0]"
+SENT: Final = "socket.send"
 BETWEEN_EFFECTS: Final = ("kill-job", "error", "unanswered", "stop")
 FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
@@ -103,21 +104,31 @@ def faults_in_commits_of_two_checkpoints(campaign: CampaignView) -> Iterator[Sch
 
 
 def _in_first_commit(run: RunResult) -> Iterator[tuple[Fault, ...]]:
-    """At each point in the first `notify_complete` of one sink: each effect, and the first and last time of a line."""
-    executed: dict[str, list[int]] = {}
-    is_inside = False
+    """At each point in the first `notify_complete` of one sink: each effect, and the first and last time of a line. Of
+    what one line sends, some: a driver of a database sends several packets for each row.
+    """
+    executed: dict[tuple[str, str], list[int]] = {}
+    is_inside, line = False, ""
     for actor, point, occurrence in passes(run):
         if actor != FIRST_SINK:
             continue
         if is_inside and point != "notify_complete.after":
-            executed.setdefault(point, []).append(occurrence)
+            line = point if is_line(point) else line
+            executed.setdefault((point, line if point == SENT else ""), []).append(occurrence)
         elif is_inside:
             break
         is_inside = is_inside or point == "notify_complete.before"
-    for point, times in executed.items():
-        for occurrence in dict.fromkeys((times[0], times[-1])) if is_line(point) else times:
+    for (point, _), times in executed.items():
+        for occurrence in _some_of(times, ends=1 if is_line(point) else 2 if point == SENT else len(times)):
             faults = (Fault(FIRST_SINK, point, occurrence, kind) for kind in BETWEEN_EFFECTS)
             yield tuple(fault for fault in faults if KINDS[fault.kind].applies(FIRST_SINK, point))
+
+
+def _some_of(times: list[int], *, ends: int) -> Iterator[int]:
+    """So many at the beginning and at the end; unless it is one, also two around the middle."""
+    middle = len(times) // 2
+    between = times[middle - 1 : middle + 1] if ends > 1 else []
+    yield from dict.fromkeys((*times[:ends], *between, *times[-ends:]))
 
 
 def crashes_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:

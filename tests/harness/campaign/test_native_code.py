@@ -247,3 +247,19 @@ def test_where_no_call_is_watched_only_native_code_of_the_users_own_is_unknown()
 def test_kills_in_native_code_that_are_missing_leave_unknown() -> None:
     why = not_examined(judged(calls=9, killed=2, left=["sink[0].syscall(write rows)#2=kill"], left_total=7))
     assert why.startswith("7 of 9 kills before outward calls of native code did not strike, such as sink[0]")
+
+
+@needs_watch
+@pytest.mark.slow
+def test_the_server_of_a_sink_in_python_is_named_with_what_was_not_examined_of_it() -> None:
+    """Deduplication by a marker that expires at the server is right in every run: no fault moves that clock."""
+    contract = load(f"{SINKS.parents[1] / 'zoo/own_service.py'}:Puts")
+    with scratch_folder() as folder:
+        scratch = Scratch(name="native", path=folder, shell="process")
+        with process_runner(contract, scratch, hang_seconds=600) as runner:
+            shell = campaign(runner).document(seconds=1.0)
+    assert shell.outward is not None
+    assert 1 <= len(shell.outward.peers)
+    assert all(peer.startswith("127.0.0.1:") for peer in shell.outward.peers)
+    said = list(beside_upheld(SubjectProgress(contract, shells=[shell])))
+    assert [each for each in said if f"{shell.outward.peers[0]}" in each and "its clock was not moved" in each]

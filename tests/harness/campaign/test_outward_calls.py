@@ -153,7 +153,8 @@ def test_servers_that_it_connects_to_are_named_beside_upheld() -> None:
     shell = ShellResult(shell="process", schedules_run=9, schedules_in_bound=9, kills=3, seconds=1.0, outward=outward)
     subject = SubjectProgress(contract, shells=[shell])
     assert ("upheld", "") == (judge_subject(subject).verdict, not_examined(subject))
-    assert "what 10.0.0.5:5432 did inside with what it was sent was not examined" in judge_subject(subject).why
+    said = "what 10.0.0.5:5432 did inside with what it was sent was not examined, nor what expires there"
+    assert said in judge_subject(subject).why
 
 
 AT_ITS_START = r"""

@@ -1,0 +1,44 @@
+"""What a sink of a user meets beside an external system, where a run takes a second: some of each rare situation.
+
+Without a service whole stages hold these situations. There each schedule runs; here those that differ most do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.generators import high_yield, interleavings, single_faults
+from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.fault_sites import in_turn
+from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS
+
+ZOMBIES_MOST: Final = 16  # lines of a commit, evenly: a zombie is fenced, or it is not, at most of them
+OTHERS_MOST: Final = 40  # in turn: two or three of each of the situations between which that generator alternates
+
+
+def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
+    """In turn, so that what convicts comes early."""
+    removed = list(interleavings.zombies_of_removed_subtasks(campaign))
+    gone = single_faults.zombies_without_successor(campaign) if campaign.rescaled_jobs else ()
+    first = {schedule.faults[0].point: schedule for schedule in reversed(list(gone))}
+    yield from in_turn(
+        (
+            _evenly(removed, ZOMBIES_MOST),
+            first.values(),
+            (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB)),
+            high_yield.twelve_sinks(campaign),
+            single_faults.very_late_zombies_at_first_steps(campaign),
+            islice(high_yield.whole_job_kills_in_other_jobs(campaign), OTHERS_MOST),
+        )
+    )
+
+
+def _evenly(schedules: list[Schedule], most: int) -> list[Schedule]:
+    """The first, the last, and some between."""
+    if len(schedules) <= most:
+        return schedules
+    last = len(schedules) - 1
+    return [schedules[last * number // (most - 1)] for number in range(most)]
