@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Final
 
+from sinkproof.campaign.workers.pool_worker import PoolWorker
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
-    PoolWorker,
     report_ready,
     reporting_errors,
     serve,
@@ -59,8 +59,8 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
         yield LateWorkers(start=start, worth=WORTH, batch_most=BATCH_MOST)
 
 
-def live(inside: Inside, locator: str, name: str) -> None:
-    """The entry of a worker process."""
+def live(inside: Inside, locator: str, name: str, expected: str = "") -> None:
+    """The entry of a worker process. `expected`: how a run without faults ends; empty: it is not compared."""
     os.nice(NICE)
     folder = fresh_folder()
     try:
@@ -74,8 +74,8 @@ def live(inside: Inside, locator: str, name: str) -> None:
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
                 return at_lines.run(schedule) if trace_lines else without_trace(runner.run(schedule))
 
-            runner.run(Schedule())  # what the reader shows of each row is known from then on
-            report_ready(inside)
+            first = runner.run(Schedule())  # what the reader shows of each row is known from then on
+            report_ready(inside, first, expected=expected)
             serve(inside, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
