@@ -60,10 +60,10 @@ BUDGETS: Final = (
     metavar="MASTER",
     default="",
     help="A Spark master whose executors run schedules, too, one worker process in each slot: local[4], "
-    "spark://host:7077, or cluster:3, which starts three hosts on this machine. What is found, and in which order, does "
-    "not depend on how many there are; a lost executor costs its schedules, which are run again. The subject has to be "
-    "found under the same path, or installed, on every host. Kept on this machine: closures, canaries, sinks with an "
-    "external system, foreachBatch functions, commands, and what runs in the shell `spark`.",
+    "spark://host:7077, or cluster:3, which starts three hosts on this machine. What is found, and in which order, "
+    "does not depend on how many there are; a lost executor costs its schedules, which are run again. The subject has "
+    "to be found under the same path, or installed, on every host. Kept on this machine: closures, canaries, sinks "
+    "with an external system, foreachBatch functions, commands, and what runs in the shell `spark`.",
 )
 @click.option(
     "--command",

@@ -44,10 +44,15 @@ KEPT_HERE: Final = "the campaign's own process, closures, the canaries"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FannedOut:
-    """`said`: where, and what is kept on this machine."""
+    """`said`: where, and what is kept on this machine. `cluster`: the one that runs the driver."""
 
     access: FanOut
     said: str
+    cluster: Cluster
+
+    def look(self) -> HubState:
+        state: HubState = self.cluster.call(f"{HUB}:look")
+        return state
 
 
 @contextmanager
@@ -92,7 +97,7 @@ def fanned_out(master: str, locators: Sequence[str], *, progress: Progress) -> I
             ) from error
         said = f"schedules ran on {master}, too: {_by_host(found)} at the start"
         said += f". {cluster.lacks}" if cluster.lacks else ""
-        yield FannedOut(access=access, said=f"{said}. Kept on this machine: {KEPT_HERE}")
+        yield FannedOut(access=access, said=f"{said}. Kept on this machine: {KEPT_HERE}", cluster=cluster)
 
 
 def _own_code(locators: Sequence[str], *, folder: str) -> LoadedCode:
@@ -137,34 +142,34 @@ def _await_slots(cluster: Cluster, *, wanted: int, progress: Progress) -> HubSta
     while True:
         state: HubState = cluster.call(f"{HUB}:look")
         if state.unfit:
-            host, why = state.unfit[0]
+            unfit = state.unfit[0]
             raise ServiceUnavailable(
-                f"{host} does not run the same code as this host",
-                evidence=f"it {why}",
+                f"{unfit.host} does not run the same code as this host",
+                evidence=f"it {unfit.why}",
                 next_step="Share the subject's folder with every host under the same path, and install the same "
                 "packages there",
             )
-        if state.ended or (state.failed > FAILURES_MOST and not state.hosts):
+        if state.ended or (state.failed > FAILURES_MOST and not state.slots):
             raise SparkFailed(state.ended or _no_python(state.failed, cluster.log))
-        if len(state.hosts) >= max(1, wanted):
+        if len(state.slots) >= max(1, wanted):
             return state
         if deadline.over:
-            if state.hosts:
+            if state.slots:
                 return state
             raise SparkFailed(f"no executor has begun a task in {SECONDS:.0f} s. Spark wrote: {cluster.log}")
-        if len(state.hosts) != said:
-            said = len(state.hosts)
+        if len(state.slots) != said:
+            said = len(state.slots)
             progress.say(f"waiting for executors: {said} of {wanted or 'at least 1'} slots")
         threading.Event().wait(POLL_SECONDS)
 
 
 def _no_python(failed: int, log: str) -> str:
     return (
-        f"{failed} tasks failed before one could begin: sinkproof has to be installed on every host, for the interpreter "
+        f"{failed} tasks failed before one could begin: sinkproof has to be installed on every host, for "
         f"{sys.executable}. Spark wrote: {log}"
     )
 
 
 def _by_host(state: HubState) -> str:
-    counts = Counter(state.hosts)
+    counts = Counter(slot.host for slot in state.slots)
     return ", ".join(f"{count} slots on {host}" if count > 1 else f"1 slot on {host}" for host, count in counts.items())

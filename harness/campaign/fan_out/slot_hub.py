@@ -1,7 +1,7 @@
 """In the driver: offers slots as long Spark tasks, and passes messages between campaigns and the slots.
 
-There are more tasks than a cluster has cores: those without a core wait in Spark's queue, so that an executor that comes
-later, or in the place of a lost one, gets some of them without being asked for.
+There are more tasks than a cluster has cores: those without a core wait in Spark's queue, so that an executor that
+comes later, or in the place of a lost one, gets some of them without being asked for.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class HubOrder:
 
 @dataclass(frozen=True, slots=True)
 class HubState:
-    """`hosts`: of each slot that can be used. `unfit`: (host, why) of others. `failed`: tasks. `ended`: the whole job."""
+    """`slots`: those that can be used; `unfit`: others. `failed`: tasks. `ended`: why the whole job did."""
 
-    hosts: tuple[str, ...]
-    unfit: tuple[tuple[str, str], ...]
+    slots: tuple[SlotSeen, ...]
+    unfit: tuple[SlotSeen, ...]
     failed: int
     ended: str
 
@@ -70,7 +70,7 @@ class Peer:
 
     def __init__(self, connection: ControlConnection, number: int) -> None:
         self.connection, self.number = connection, number
-        self.host = ""
+        self.seen = SlotSeen("", 0, "")  # of a slot
         self.outbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         threading.Thread(target=self._send, daemon=True).start()
 
@@ -96,7 +96,7 @@ class SlotHub:
         self.slots: dict[int, Peer] = {}
         self.workers: dict[tuple[int, int], int] = {}  # number of a campaign, key of its worker -> slot
         self.peers: dict[int, tuple[str, Peer]] = {}  # by descriptor
-        self.unfit: list[tuple[str, str]] = []
+        self.unfit: list[SlotSeen] = []
         self.ended = ""
         events = EventLog(Path(order.campaigns).with_name(EVENTS))
         for_campaigns, for_slots = _listen_at(order.campaigns), self._for_slots()
@@ -160,7 +160,7 @@ class SlotHub:
         if kind == "campaign":
             self.campaigns[peer.number] = peer
             for slot in self.slots.values():
-                peer.say("joined", slot.number, slot.host)
+                peer.say("joined", slot.number, slot.seen.host)
 
     def _read(self, descriptor: int) -> None:
         kind, peer = self.peers[descriptor]
@@ -180,7 +180,7 @@ class SlotHub:
 
     def _slot_gone(self, slot: Peer) -> None:
         self.slots.pop(slot.number, None)
-        said = f"its executor on {slot.host} is gone, or the Python process of its task there"
+        said = f"its executor on {slot.seen.host} is gone, or the Python process of its task there"
         for key in [key for key, number in self.workers.items() if number == slot.number]:
             del self.workers[key]
             self._to_campaign(key, "ended", key[1], said, None)
@@ -197,13 +197,13 @@ class SlotHub:
     # of a slot
 
     def slot_slot(self, slot: Peer, seen: SlotSeen) -> None:
-        slot.host = seen.host
+        slot.seen = seen
         if seen.why:
-            self.unfit = [*self.unfit, (seen.host, seen.why)][:REFUSALS_KEPT]
+            self.unfit = [*self.unfit, seen][:REFUSALS_KEPT]
             return
         self.slots[slot.number] = slot
         for campaign in self.campaigns.values():
-            campaign.say("joined", slot.number, slot.host)
+            campaign.say("joined", slot.number, seen.host)
 
     def slot_from(self, slot: Peer, key: tuple[int, int], message: bytes) -> None:
         self._to_campaign(key, "from", key[1], message)
@@ -253,5 +253,5 @@ def open_hub(session: SparkSession, order: HubOrder) -> None:
 def look(session: SparkSession) -> HubState:
     """Called in the driver."""
     hub = HUBS[-1]
-    hosts = tuple(slot.host for slot in list(hub.slots.values()))
-    return HubState(hosts, tuple(hub.unfit), hub.failed_tasks(), hub.ended)
+    slots = tuple(slot.seen for slot in list(hub.slots.values()))
+    return HubState(slots, tuple(hub.unfit), hub.failed_tasks(), hub.ended)

@@ -94,7 +94,11 @@ class Slot:
     def serve(self) -> None:
         """Until the hub ends the connection."""
         while True:
-            watched = [self.hub, self.server.control, *(child.channel for child, _ in self.children.values())]
+            watched: list[Any] = [
+                self.hub,
+                self.server.control,
+                *(child.channel for child, _ in self.children.values()),
+            ]
             ready = select.select(watched, [], [])[0]
             if self.hub in ready:
                 messages = self.hub.receive()

@@ -23,7 +23,7 @@ class WorkerGone(ReaderFailed):
 
 
 class BatchWorker(ABC):
-    """`ready`: it may be given schedules; if not, it reports when it has imported what it needs, which may take long."""
+    """`ready`: it may be given schedules; if not, it reports when it has imported what it needs, which takes long."""
 
     is_elsewhere = False  # on a core that may be another machine's
 

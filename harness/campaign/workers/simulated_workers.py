@@ -25,7 +25,6 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
@@ -69,10 +68,10 @@ def live(inside: Inside, locator: str, name: str, expected: str = "") -> None:
             ScheduleRunner(load(locator), Scratch(name=name, path=folder)) as runner,
         ):
             runner.find_own_files()
-            at_lines = MemoizedRuns(runner, confirms=False, trace_lines=True)
 
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
-                return at_lines.run(schedule) if trace_lines else without_trace(runner.run(schedule))
+                result = runner.run(schedule, trace_lines=trace_lines)
+                return result if trace_lines else without_trace(result)
 
             first = runner.run(Schedule())  # what the reader shows of each row is known from then on
             report_ready(inside, first, expected=expected)
