@@ -22,13 +22,13 @@ from sinkproof.certifier.kept_or_run import kept_or_run
 from sinkproof.certifier.not_examined import ended_early
 from sinkproof.certifier.result_store import ResultStore, opened
 from sinkproof.certifier.subject_progress import SubjectProgress
-from sinkproof.certifier.task_processes import Failure, run_tasks
+from sinkproof.certifier.task_processes import Failure
 from sinkproof.chaos.clock import now, utc_now
 from sinkproof.chaos.entry_points import packages, refuse_what_cannot_be_used
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.certificate_file import CertificateWriter
-from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
+from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load, load_to_read
@@ -230,7 +230,7 @@ def _tasks(locators: Sequence[str], options: Options, *, access: FanOut | None =
             for locator in locators
             for shell in shells_of(locator, options.shells)
         ),
-        *(_canary_task(shell) for shell in _canary_shells(options)),
+        *(canary_task(shell) for shell in _canary_shells(options)),
     ]
 
 
@@ -266,7 +266,7 @@ def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
     return found
 
 
-def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:
+def canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:
     return Task(locator="", shell=shell, budget_seconds=control_seconds)
 
 
@@ -335,20 +335,3 @@ def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubt
     result = judge_subject(replace(subject, unknowns=[*subject.unknowns, *ended_early(subject), *doubts]))
     writer.subject(result)
     return Verdict(result.verdict)
-
-
-def try_canaries(
-    shells: Sequence[str],
-    *,
-    progress: Progress = SILENT,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """(The kill table, why the certifier is blind: empty if it is not.)"""
-    tasks = [_canary_task(shell, control_seconds=CONTROL_SECONDS_IN_FULL) for shell in shells]
-    rows: list[dict[str, Any]] = []
-    blind: list[str] = []
-    with closing(run_tasks(tasks, progress=progress, cores=os.cpu_count() or 1)) as results:
-        for task, result in results:
-            if not isinstance(result, Failure):
-                rows += [plain(canary) for canary in result]
-            blind += blindness(task, result)
-    return rows, blind

@@ -18,16 +18,15 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.fan_out.fan_out_cluster import FannedOut, fanned_out
 from sinkproof.campaign.fan_out.spark_workers import processes_on_executors, simulated_on_executors
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.workers import process_workers, simulated_workers, worker_pool
 from sinkproof.campaign.workers.worker_pool import LateWorkers, PoolNotes
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.exploration.fault_pairs import AT_STEPS, FaultPairs
 from sinkproof.generators.fault_sites import places
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
@@ -102,6 +101,9 @@ class Clock:
     def begin(self) -> None:
         self.began = self.now()
 
+    def is_over(self, seconds: float) -> bool:
+        return self.began is not None and perf_counter() - self.began[0] >= seconds
+
     def rates(self) -> tuple[float, Serial]:
         assert self.began is not None
         wall, campaign, hub = (after - before for after, before in zip(self.now(), self.began, strict=True))
@@ -109,7 +111,7 @@ class Clock:
 
 
 def pairs(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
-    """Ordered pairs per second of a campaign in the simulated shell, and what is serial."""
+    """Ordered pairs per second in the simulated shell, and what is serial: after the run of each first fault."""
     clock = Clock(spark)
     with (
         left_to_workers(),
@@ -117,20 +119,17 @@ def pairs(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
         ScheduleRunner(load(SUBJECT), Scratch(name="bench", path=folder)) as runner,
         simulated_on_executors(runner, spark.access, hang_seconds=60, notes=PoolNotes()) as workers,
     ):
-        before = 0
-
-        def is_over(results: CampaignResults) -> bool:
-            clock.runs = results.coverage.runs - before
-            return clock.began is not None and perf_counter() - clock.began[0] >= seconds
-
         results = CampaignResults(contract=runner.contract, shell="simulated")
-        campaign = SimulatedCampaign(runner, results, should_stop=is_over, workers=workers)
-        assert campaign.prepare()
-        _warm_up(runner, workers, schedules_of(runner), slots=len(spark.look().slots))
-        before = results.coverage.runs
+        rounds = FaultPairs(AT_STEPS, runner.run).rounds(runner.run(Schedule()))
+        _warm_up(runner, workers, next(rounds), slots=len(spark.look().slots))
         clock.begin()
-        ExhaustiveRuns(campaign, workers).pairs()
-        return clock.rates()
+        for schedules in rounds:
+            for result in workers.run_all(schedules, trace_lines=False, run=runner.run):
+                results.add_one_of_many(result)
+                clock.runs += 1
+                if clock.is_over(seconds):
+                    return clock.rates()
+    raise AssertionError("there are more pairs than any machine runs in this time")
 
 
 def deaths(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
@@ -149,7 +148,7 @@ def deaths(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
         for result in workers.run_all(100 * schedules, trace_lines=False, run=runner.run):
             results.add(result)
             clock.runs += 1
-            if clock.began is not None and perf_counter() - clock.began[0] >= seconds:
+            if clock.is_over(seconds):
                 break
         return clock.rates()
 
@@ -183,6 +182,14 @@ def times(shell: str) -> list[float]:
     return found
 
 
+def seconds_of_first_faults() -> float:
+    """Of CPU time: what comes after a first fault is known when it has been run."""
+    with scratch_folder() as folder, ScheduleRunner(load(SUBJECT), Scratch(name="bench", path=folder)) as runner:
+        baseline, began = runner.run(Schedule()), process_time()
+        next(FaultPairs(AT_STEPS, runner.run).rounds(baseline))
+        return process_time() - began
+
+
 def measure(seconds: float) -> list[Row]:
     rows: list[Row] = []
     for shell, part, batch in (("simulated", pairs, simulated_workers.BATCH_MOST), ("process", deaths, 1)):
@@ -203,6 +210,9 @@ def measure(seconds: float) -> list[Row]:
         for name, value in (("campaign", serial.campaign), ("hub", serial.hub)):
             what = f"{shell}: serial, in the process of the {name}, for each schedule"
             rows.append({"what": what, "value": round(1e6 * value, 1), "unit": "us"})
+        if shell == "simulated":
+            rows.append({"what": "simulated: serial, first faults of all pairs, once", "unit": "s"})
+            rows[-1]["value"] = round(seconds_of_first_faults(), 2)
         many = single * (4 * 256 * batch * 4 // len(single) + 1)
         for slots in SIMULATED:
             speed_up = sum(many) / makespan(many, slots=slots, batch=batch, serial=serial)

@@ -23,6 +23,7 @@ from sinkproof.chaos.processes.child_channel import Inside, resolve
 from sinkproof.chaos.processes.current_step import StepStatus
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError, NoReply
 from sinkproof.reference_engine.shells.spark.control_messages import Address, ControlConnection, control_connection
+from sinkproof.reference_engine.shells.spark.host_addresses import own_address
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
 LIFE: Final = "sinkproof.campaign.fan_out.slot_task:live"
@@ -64,15 +65,21 @@ def serve_slot(order: SlotOrder) -> list[str]:
                 why = f"cannot start worker processes: {server}"
             else:
                 why = order.expected.differs(loaded_code(server, order.locators, folder=order.folder))
-            hub.send("slot", SlotSeen(socket.gethostname(), os.getpid(), why))
+            hub.send("slot", SlotSeen(host_of(order.hub), os.getpid(), why))
             if isinstance(server, str):
                 hub.receive()  # until the hub ends the connection: else Spark would begin the next task here
             else:
-                Slot(hub, server, folder=order.folder).serve()
+                Slot(hub, server, folder=order.folder, host=host_of(order.hub)).serve()
     finally:
         sys.path[:] = before  # Spark uses this process for other tasks, too
         hub.close()
     return []
+
+
+def host_of(hub: Address) -> str:
+    """This host, for people."""
+    name = socket.gethostname()
+    return name if isinstance(hub, str) else f"{name} ({own_address(hub)})"
 
 
 @contextmanager
@@ -87,8 +94,8 @@ def _started() -> Iterator[ForkServer | str]:
 
 
 class Slot:
-    def __init__(self, hub: ControlConnection, server: ForkServer, *, folder: str) -> None:
-        self.hub, self.server, self.folder = hub, server, folder
+    def __init__(self, hub: ControlConnection, server: ForkServer, *, folder: str, host: str) -> None:
+        self.hub, self.server, self.folder, self.host = hub, server, folder, host
         self.children: dict[Key, tuple[ChildProcess, StepStatus]] = {}
 
     def serve(self) -> None:
@@ -117,7 +124,7 @@ class Slot:
                 self.hub.send("from", key, message)
         except NoReply as ended:
             words = child.output.tail().strip()[-300:] or "none"
-            self._end(key, f"{ended.silence.value} on {socket.gethostname()} while {status}; its last words: {words}")
+            self._end(key, f"{ended.silence.value} on {self.host} while {status}; its last words: {words}")
             return
         child.output.cut()
 
@@ -140,7 +147,7 @@ class Slot:
         try:
             self.children[key][0].send(message, Deadline(SEND_SECONDS))
         except NoReply as silence:
-            self._end(key, f"{silence.silence.value} on {socket.gethostname()}")
+            self._end(key, f"{silence.silence.value} on {self.host}")
 
     def do_end(self, key: Key) -> None:
         if key in self.children:
