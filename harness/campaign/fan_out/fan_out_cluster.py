@@ -75,7 +75,7 @@ def fanned_out(master: str, locators: Sequence[str], *, progress: Progress) -> I
             cluster.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment, slots=hosts.slots)
         stack.callback(cluster.close)
         progress.say(f"starting Spark: {master} runs a part of the schedules")
-        access = FanOut(socket=str(folder / "hub"), secret=new_secret(), folder=here)
+        access = FanOut(socket=str(folder / "hub"), secret=new_secret())
         order = HubOrder(
             campaigns=access.socket,
             master=cluster.master,

@@ -24,11 +24,10 @@ HUB_GONE: Final = "the driver of Spark is gone, and its executors with it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FanOut:
-    """Where the hub of one certification is. `folder`: of the working directory and of relative paths, everywhere."""
+    """Where the hub of one certification is."""
 
     socket: str
     secret: bytes = field(repr=False)
-    folder: str
 
 
 def connected_to(path: str, secret: bytes, *, destination: int) -> ControlConnection:

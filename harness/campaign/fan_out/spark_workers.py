@@ -20,7 +20,10 @@ from sinkproof.campaign.workers.worker_pool import LateWorkers, PoolNotes, endin
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import ProcessRunner
+from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import found_anywhere
 
 START_SECONDS: Final = 60.0  # of a worker process: imports, and a first run
@@ -60,6 +63,17 @@ class SparkWorker(BatchWorker):
             said = f"no message for {self.seconds:g} s on {self.hub.hosts[self.slot]}; it was killed"
             raise WorkerGone("is out of reach: a worker process hangs", evidence=said)
         return None
+
+    def _answer(self, *, wait: bool) -> list[RunResult] | None:
+        """What fails on another host is run again here. If the fault is the subject's, it shows here, too."""
+        try:
+            return super()._answer(wait=wait)
+        except WorkerGone:
+            raise
+        except (ContractError, ReaderFailed) as error:
+            self.close()
+            said = f"on {self.hub.hosts[self.slot]}: {error}"
+            raise WorkerGone("is out of reach: a worker process has failed", evidence=said) from error
 
     def close(self) -> None:
         self.hub.say("end", self.key)

@@ -16,13 +16,14 @@ from sinkproof.campaign import process_plan, simulated_plan
 from sinkproof.campaign.exhaustive import ExhaustiveRuns
 from sinkproof.campaign.fan_out.fan_out_cluster import FannedOut, fanned_out
 from sinkproof.campaign.fan_out.hub_connection import CAMPAIGNS, HUB_GONE, FanOut, connected_to
-from sinkproof.campaign.fan_out.spark_workers import KEPT, simulated_on_executors
+from sinkproof.campaign.fan_out.spark_workers import KEPT, SlotWorkers, simulated_on_executors
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.campaign.workers import process_workers, worker_pool
-from sinkproof.campaign.workers.worker_pool import LateWorkers, PoolNotes
+from sinkproof.campaign.workers.worker_pool import LateWorkers, PoolNotes, WorkerPool
 from sinkproof.certifier.perform import explore_subject
+from sinkproof.chaos.processes.fork_server import children_of
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -147,8 +148,55 @@ def test_a_killed_executor_costs_its_schedules_which_are_run_again(spark: Fanned
     assert 1 == len(notes.lost)
     assert "was run again: its executor on" in notes.lost[0]
     while len(spark.look().slots) < len(before):
-        assert not spark.look().ended
+        assert ("", ()) == (spark.look().ended, spark.look().unfit)
     assert victim not in {slot.pid for slot in spark.look().slots}
+
+
+def test_a_worker_process_that_hangs_is_killed_and_its_schedules_are_run_again(
+    spark: FannedOut, left_to_workers: None
+) -> None:
+    notes, run_results = PoolNotes(), list[RunResult]()
+    with (
+        opened(RIGHT) as runner,
+        simulated_on_executors(runner, spark.access, hang_seconds=0.5, notes=notes) as workers,
+    ):
+        schedules = 40 * schedules_of(runner)
+        for run_result in workers.run_all(schedules, trace_lines=False, run=runner.run):
+            run_results.append(run_result)
+            if len(run_results) == len(schedules) // 4:
+                for server in children_of(spark.look().slots[0].pid):
+                    for worker in children_of(server):
+                        os.kill(worker, signal.SIGSTOP)
+    assert schedules == [run_result.schedule for run_result in run_results]
+    assert any("no message for 1 s on" in lost for lost in notes.lost), notes.lost
+
+
+def test_a_host_that_runs_a_sink_otherwise_gets_no_schedules(spark: FannedOut) -> None:
+    """Each worker process makes a run without faults first, and it must end as it does here."""
+    notes = PoolNotes()
+    with opened(RIGHT) as runner:
+        entry = "sinkproof.campaign.workers.simulated_workers:live"
+        workers = SlotWorkers(
+            spark.access,
+            lambda name: (entry, (RIGHT, name, "a run without faults: finished, 23 rows, no finding")),
+            name="other",
+            seconds=60,
+            why_not=lambda: "",
+            notes=notes,
+        )
+        pool, own = WorkerPool(workers.start(), notes=notes, joining=workers.joining), list[Schedule]()
+        schedules = 20 * schedules_of(runner)
+
+        def run(schedule: Schedule) -> RunResult:
+            own.append(schedule)
+            return runner.run(schedule)
+
+        assert schedules == [each.schedule for each in pool.run_all(schedules, trace_lines=False, run=run)]
+        pool._await_workers({})
+        workers.close()
+    assert own == schedules
+    assert all("24 rows, no finding; here a run without faults: finished, 23 rows" in lost for lost in notes.lost)
+    assert notes.lost
 
 
 def test_a_contract_that_refuses_is_kept_on_this_machine(spark: FannedOut, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +208,7 @@ def test_a_contract_that_refuses_is_kept_on_this_machine(spark: FannedOut, monke
 
 
 def test_without_a_hub_the_campaign_runs_everything_itself(tmp_path: Path) -> None:
-    notes, nowhere = PoolNotes(), FanOut(socket=str(tmp_path / "hub"), secret=b"0" * 32, folder=str(tmp_path))
+    notes, nowhere = PoolNotes(), FanOut(socket=str(tmp_path / "hub"), secret=b"0" * 32)
     with opened(RIGHT) as runner, workers_for(runner, nowhere, notes) as workers:
         schedules = schedules_of(runner)
         run_results = list(workers.run_all(schedules, trace_lines=False, run=runner.run))

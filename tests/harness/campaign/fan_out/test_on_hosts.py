@@ -82,4 +82,5 @@ def test_a_killed_jvm_costs_its_schedules_and_what_is_found_is_the_same(
     assert 1 == len(notes.lost), notes.lost
     assert f"its executor on {before[0].host} is gone" in notes.lost[0]
     while len(spark.look().slots) < len(before):
-        assert not spark.look().ended, "the worker of Spark starts another executor"
+        state = spark.look()
+        assert ("", ()) == (state.ended, state.unfit), "the worker of Spark starts another executor"
