@@ -67,7 +67,7 @@ class Options:
     master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
     measurements: Sequence[Measurement] = ()  # shown beside the verdicts
     services: ServiceOptions = DEFAULT_SERVICES
-    fan_out: str = ""  # a Spark master whose executors run a part of the schedules
+    fan_out: str = ""  # a Spark master: its executors run a part of the schedules
     strict: bool = False  # UPHELD only if nothing is left of what was to be run
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import chain
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -35,7 +36,8 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 SUBJECT = "files/two-phase"
 EXECUTORS = (1, 2)
 SIMULATED = (4, 8, 16, 32, 64, 128, 256)
-SAMPLE = 300  # schedules, of which each is timed
+WARM_UP = 40  # schedules, again and again until each worker has begun
+SAMPLE = 200  # schedules, of which each is timed
 TICKS = os.sysconf("SC_CLK_TCK")
 Row = dict[str, Any]
 
@@ -121,15 +123,15 @@ def pairs(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
     ):
         results = CampaignResults(contract=runner.contract, shell="simulated")
         rounds = FaultPairs(AT_STEPS, runner.run).rounds(runner.run(Schedule()))
-        _warm_up(runner, workers, next(rounds), slots=len(spark.look().slots))
+        _warm_up(runner, workers, next(rounds)[:WARM_UP], slots=len(spark.look().slots))
         clock.begin()
-        for schedules in rounds:
-            for result in workers.run_all(schedules, trace_lines=False, run=runner.run):
-                results.add_one_of_many(result)
-                clock.runs += 1
-                if clock.is_over(seconds):
-                    return clock.rates()
-    raise AssertionError("there are more pairs than any machine runs in this time")
+        every = (workers.run_all(schedules, trace_lines=False, run=runner.run) for schedules in rounds)
+        for result in chain.from_iterable(every):
+            results.add_one_of_many(result)
+            clock.runs += 1
+            if clock.is_over(seconds):
+                break
+        return clock.rates()
 
 
 def deaths(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
@@ -142,7 +144,7 @@ def deaths(spark: FannedOut, *, seconds: float) -> tuple[float, Serial]:
         processes_on_executors(runner, spark.access, notes=PoolNotes()) as workers,
     ):
         schedules = schedules_of(runner)
-        _warm_up(runner, workers, schedules, slots=len(spark.look().slots))
+        _warm_up(runner, workers, schedules[:WARM_UP], slots=len(spark.look().slots))
         results = CampaignResults(contract=runner.contract, shell="process")
         clock.begin()
         for result in workers.run_all(100 * schedules, trace_lines=False, run=runner.run):

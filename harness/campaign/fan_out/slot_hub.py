@@ -35,8 +35,6 @@ from sinkproof.reference_engine.shells.spark.host_addresses import master_addres
 if TYPE_CHECKING:
     import socket
 
-    from pyspark.sql import SparkSession
-
 SLOTS_MOST: Final = 512
 EVENTS: Final = "hub-events"
 REFUSALS_KEPT: Final = 5
@@ -88,7 +86,7 @@ class Peer:
 
 
 class SlotHub:
-    def __init__(self, session: SparkSession, order: HubOrder) -> None:
+    def __init__(self, session: Any, order: HubOrder) -> None:
         self.session, self.order = session, order
         self.poll = select.epoll()
         self.numbers = count()
@@ -143,15 +141,17 @@ class SlotHub:
         while True:
             patience = min(entrance.patience(60.0) for entrance in self.entrances.values())
             for descriptor, _ in self.poll.poll(patience):
-                if descriptor in self.peers:
-                    self._read(descriptor)
-                    continue
-                for kind, entrance in self.entrances.items():
-                    if entrance.owns(descriptor) and (admitted := entrance.ready(descriptor)) is not None:
-                        self._admit(kind, ControlConnection.admitted(admitted, silence=SILENCE_SECONDS))
-                        break
+                self._serve(descriptor)
             for entrance in self.entrances.values():
                 entrance.drop_late()
+
+    def _serve(self, descriptor: int) -> None:
+        if descriptor in self.peers:
+            self._read(descriptor)
+            return
+        kind = next((kind for kind, entrance in self.entrances.items() if entrance.owns(descriptor)), "")
+        if kind and (admitted := self.entrances[kind].ready(descriptor)) is not None:
+            self._admit(kind, ControlConnection.admitted(admitted, silence=SILENCE_SECONDS))
 
     def _admit(self, kind: str, connection: ControlConnection) -> None:
         peer = Peer(connection, next(self.numbers))
@@ -214,9 +214,10 @@ class SlotHub:
 
     # of a campaign
 
-    def campaign_spawn(self, campaign: Peer, slot: int, worker: int, entry: str, arguments: tuple[Any, ...]) -> None:
+    def campaign_spawn(self, campaign: Peer, slot: int, worker: int, *life: Any) -> None:
+        """`life`: the entry of a worker process, and its arguments."""
         key = campaign.number, worker
-        if self._to_slot(slot, "spawn", key, entry, arguments):
+        if self._to_slot(slot, "spawn", key, *life):
             self.workers[key] = slot
         else:
             campaign.say("ended", worker, "its slot is gone", None)
@@ -245,12 +246,12 @@ def _listen_at(path: str) -> socket.socket:
 HUBS: Final[list[SlotHub]] = []  # the one of this driver
 
 
-def open_hub(session: SparkSession, order: HubOrder) -> None:
+def open_hub(session: Any, order: HubOrder) -> None:
     """Called in the driver."""
     HUBS.append(SlotHub(session, order))
 
 
-def look(session: SparkSession) -> HubState:
+def look(session: Any) -> HubState:
     """Called in the driver."""
     hub = HUBS[-1]
     slots = tuple(slot.seen for slot in list(hub.slots.values()))

@@ -138,7 +138,7 @@ class Slot:
 
     def do_spawn(self, key: Key, entry: str, arguments: tuple[Any, ...]) -> None:
         status = StepStatus()
-        child = self.server.spawn(LIFE, self.folder, entry, arguments, descriptors=[status.descriptor])
+        child = self.server.spawn(LIFE, self.folder, (entry, arguments), descriptors=[status.descriptor])
         self.children[key] = child, status
 
     def do_to(self, key: Key, message: bytes) -> None:
@@ -154,7 +154,8 @@ class Slot:
             self._end(key, "ended by its campaign")
 
 
-def live(inside: Inside, folder: str, entry: str, arguments: tuple[Any, ...]) -> None:
-    """The entry of a worker process."""
+def live(inside: Inside, folder: str, life: tuple[str, tuple[Any, ...]]) -> None:
+    """The entry of a worker process. `life`: what it does, and the arguments of that."""
     go_to(folder)
+    entry, arguments = life
     resolve(entry)(inside, *arguments)

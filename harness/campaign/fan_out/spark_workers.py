@@ -154,7 +154,8 @@ def simulated_on_executors(
     ending = cache(lambda: ending_of(runner.run(Schedule())))
 
     def life_of(name: str) -> Life:
-        return simulated_workers.ENTRY, (found_anywhere(contract.locator), name, ending())
+        order = simulated_workers.Beside(locator=found_anywhere(contract.locator), name=name, expected=ending())
+        return simulated_workers.ENTRY, (order,)
 
     seconds = simulated_workers.HANGS_MOST * hang_seconds
     workers = SlotWorkers(fan_out, life_of, name=scratch.name, seconds=seconds, why_not=why_not, notes=notes)

@@ -1,4 +1,4 @@
-"""Campaigns whose schedules run on executors of Spark find, count and say what they do on one machine."""
+"""Campaigns with schedules on executors of Spark find, count and say what they do on one machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from sinkproof.campaign.fan_out.spark_workers import KEPT, SlotWorkers, simulate
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.campaign.workers import process_workers, worker_pool
+from sinkproof.campaign.workers import process_workers, simulated_workers, worker_pool
+from sinkproof.campaign.workers.simulated_workers import Beside
 from sinkproof.campaign.workers.worker_pool import LateWorkers, PoolNotes, WorkerPool
 from sinkproof.certifier.perform import explore_subject
 from sinkproof.chaos.processes.fork_server import children_of
@@ -99,7 +100,7 @@ def outcome(locator: str, shell: str, access: FanOut | None) -> ShellOutcome:
     return replace(found, result=replace(found.result, seconds=0))
 
 
-def test_a_campaign_whose_bound_ends_has_the_same_result_in_the_simulated_shell(
+def test_a_campaign_with_a_bound_that_ends_has_the_same_result_in_the_simulated_shell(
     spark: FannedOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = (*simulated_plan.FIRST, *simulated_plan.SINGLE_FAULTS[:4], simulated_plan.THOUSANDS[0])
@@ -109,7 +110,7 @@ def test_a_campaign_whose_bound_ends_has_the_same_result_in_the_simulated_shell(
     assert alone == elsewhere
 
 
-def test_a_campaign_whose_bound_ends_has_the_same_result_in_the_process_shell(
+def test_a_campaign_with_a_bound_that_ends_has_the_same_result_in_the_process_shell(
     spark: FannedOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stages = [
@@ -152,6 +153,12 @@ def test_a_killed_executor_costs_its_schedules_which_are_run_again(spark: Fanned
     assert victim not in {slot.pid for slot in spark.look().slots}
 
 
+def stop_workers_of(slot: int) -> None:
+    for server in children_of(slot):
+        for worker in children_of(server):
+            os.kill(worker, signal.SIGSTOP)
+
+
 def test_a_worker_process_that_hangs_is_killed_and_its_schedules_are_run_again(
     spark: FannedOut, left_to_workers: None
 ) -> None:
@@ -164,9 +171,7 @@ def test_a_worker_process_that_hangs_is_killed_and_its_schedules_are_run_again(
         for run_result in workers.run_all(schedules, trace_lines=False, run=runner.run):
             run_results.append(run_result)
             if len(run_results) == len(schedules) // 4:
-                for server in children_of(spark.look().slots[0].pid):
-                    for worker in children_of(server):
-                        os.kill(worker, signal.SIGSTOP)
+                stop_workers_of(spark.look().slots[0].pid)
     assert schedules == [run_result.schedule for run_result in run_results]
     assert any("no message for 1 s on" in lost for lost in notes.lost), notes.lost
 
@@ -175,10 +180,10 @@ def test_a_host_that_runs_a_sink_otherwise_gets_no_schedules(spark: FannedOut) -
     """Each worker process makes a run without faults first, and it must end as it does here."""
     notes = PoolNotes()
     with opened(RIGHT) as runner:
-        entry = "sinkproof.campaign.workers.simulated_workers:live"
+        entry, expected = simulated_workers.ENTRY, "a run without faults: finished, 23 rows, no finding"
         workers = SlotWorkers(
             spark.access,
-            lambda name: (entry, (RIGHT, name, "a run without faults: finished, 23 rows, no finding")),
+            lambda name: (entry, (Beside(locator=RIGHT, name=name, expected=expected),)),
             name="other",
             seconds=60,
             why_not=lambda: "",
