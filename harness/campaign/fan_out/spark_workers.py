@@ -154,7 +154,9 @@ def simulated_on_executors(
     ending = cache(lambda: ending_of(runner.run(Schedule())))
 
     def life_of(name: str) -> Life:
-        order = simulated_workers.Beside(locator=found_anywhere(contract.locator), name=name, expected=ending())
+        order = simulated_workers.BesideSimulation(
+            locator=found_anywhere(contract.locator), name=name, expected=ending()
+        )
         return simulated_workers.ENTRY, (order,)
 
     seconds = simulated_workers.HANGS_MOST * hang_seconds

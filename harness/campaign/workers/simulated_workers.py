@@ -52,7 +52,7 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
                 return []
             server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.workers.simulated_workers",)))
             names = [f"{scratch.name}-{number}" for number in range(2, count + 2)]
-            orders = [Beside(locator=locator, name=name) for name in names]
+            orders = [BesideSimulation(locator=locator, name=name) for name in names]
             patience = HANGS_MOST * hang_seconds
             return [start_worker(server, stack, ENTRY, order, seconds=patience, ready=False) for order in orders]
 
@@ -60,7 +60,7 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class BesideSimulation:
     """What a worker process is to know. `expected`: how a run without faults ends; empty: it is not compared."""
 
     locator: str
@@ -68,7 +68,7 @@ class Beside:
     expected: str = ""
 
 
-def live(inside: Inside, order: Beside) -> None:
+def live(inside: Inside, order: BesideSimulation) -> None:
     """The entry of a worker process."""
     os.nice(NICE)
     folder = fresh_folder()

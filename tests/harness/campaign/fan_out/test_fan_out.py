@@ -21,7 +21,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.campaign.workers import process_workers, simulated_workers, worker_pool
-from sinkproof.campaign.workers.simulated_workers import Beside
+from sinkproof.campaign.workers.simulated_workers import BesideSimulation
 from sinkproof.campaign.workers.worker_pool import LateWorkers, PoolNotes, WorkerPool
 from sinkproof.certifier.perform import explore_subject
 from sinkproof.chaos.processes.fork_server import children_of
@@ -153,10 +153,10 @@ def test_a_killed_executor_costs_its_schedules_which_are_run_again(spark: Fanned
     assert victim not in {slot.pid for slot in spark.look().slots}
 
 
-def stop_workers_of(slot: int) -> None:
+def signal_workers_of(slot: int, number: int) -> None:
     for server in children_of(slot):
         for worker in children_of(server):
-            os.kill(worker, signal.SIGSTOP)
+            os.kill(worker, number)
 
 
 def test_a_worker_process_that_hangs_is_killed_and_its_schedules_are_run_again(
@@ -171,8 +171,10 @@ def test_a_worker_process_that_hangs_is_killed_and_its_schedules_are_run_again(
         for run_result in workers.run_all(schedules, trace_lines=False, run=runner.run):
             run_results.append(run_result)
             if len(run_results) == len(schedules) // 4:
-                stop_workers_of(spark.look().slots[0].pid)
+                signal_workers_of(spark.look().slots[0].pid, signal.SIGSTOP)
     assert schedules == [run_result.schedule for run_result in run_results]
+    for slot in spark.look().slots:
+        signal_workers_of(slot.pid, signal.SIGCONT)  # those that were forked in advance, for workers to come
     assert any("no message for 1 s on" in lost for lost in notes.lost), notes.lost
 
 
@@ -183,7 +185,7 @@ def test_a_host_that_runs_a_sink_otherwise_gets_no_schedules(spark: FannedOut) -
         entry, expected = simulated_workers.ENTRY, "a run without faults: finished, 23 rows, no finding"
         workers = SlotWorkers(
             spark.access,
-            lambda name: (entry, (Beside(locator=RIGHT, name=name, expected=expected),)),
+            lambda name: (entry, (BesideSimulation(locator=RIGHT, name=name, expected=expected),)),
             name="other",
             seconds=60,
             why_not=lambda: "",
