@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome, Task
+from sinkproof.campaign.workers.worker_pool import PoolNotes
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.document import ClosureResult
@@ -123,15 +125,20 @@ def run_campaign(
 def _simulated(
     results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task
 ) -> ClosureResult | None:
+    from sinkproof.campaign.fan_out.spark_workers import simulated_on_executors
     from sinkproof.campaign.simulated_campaign import SimulatedCampaign
     from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
     from sinkproof.campaign.workers.simulated_workers import workers_beside
     from sinkproof.exploration.closures import MIXED_SECONDS
 
-    with (
-        ScheduleRunner(results.contract, scratch) as runner,
-        workers_beside(runner, task.cores, hang_seconds=task.hang_seconds) as workers,
-    ):
+    with ExitStack() as stack:
+        runner = stack.enter_context(ScheduleRunner(results.contract, scratch))
+        hang = task.hang_seconds
+        if task.fan_out is not None:
+            notes = _pool_notes(results)
+            workers = stack.enter_context(simulated_on_executors(runner, task.fan_out, hang_seconds=hang, notes=notes))
+        else:
+            workers = stack.enter_context(workers_beside(runner, task.cores, hang_seconds=hang))
         seconds = max(MIXED_SECONDS, task.budget_seconds / 4)
         campaign = SimulatedCampaign(runner, results, should_stop=should_stop, mixed_seconds=seconds, workers=workers)
         campaign.carry_out(SIMULATED_PLAN)
@@ -151,24 +158,30 @@ def _simulated(
 def _process(
     results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task
 ) -> ClosureResult | None:
+    from sinkproof.campaign.fan_out.spark_workers import processes_on_executors
     from sinkproof.campaign.process_campaign import ProcessCampaign
     from sinkproof.campaign.process_plan import PROCESS_PLAN
     from sinkproof.campaign.workers.process_workers import workers_beside
-    from sinkproof.campaign.workers.worker_pool import PoolNotes
     from sinkproof.execution.process_runner import process_runner
 
-    def report(what: str) -> None:
-        results.progress.step(what, results.coverage.kills, schedules=0)
-
-    notes = PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report)
-    with (
-        process_runner(results.contract, scratch, hang_seconds=task.hang_seconds) as runner,
-        workers_beside(runner, task.cores, notes=notes) as workers,
-    ):
+    notes = _pool_notes(results)
+    with ExitStack() as stack:
+        runner = stack.enter_context(process_runner(results.contract, scratch, hang_seconds=task.hang_seconds))
+        if task.fan_out is not None:
+            workers = stack.enter_context(processes_on_executors(runner, task.fan_out, notes=notes))
+        else:
+            workers = stack.enter_context(workers_beside(runner, task.cores, notes=notes))
         campaign = ProcessCampaign(runner, results, should_stop=should_stop, run_all=workers.run_all)
         campaign.carry_out(PROCESS_PLAN)
         look_closer(results, runner)
     return None
+
+
+def _pool_notes(results: CampaignResults) -> PoolNotes:
+    def report(what: str) -> None:
+        results.progress.step(what, results.coverage.kills, schedules=0)
+
+    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report)
 
 
 def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> ClosureResult | None:

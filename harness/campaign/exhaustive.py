@@ -1,11 +1,11 @@
 """Runs the thousands of schedules of a simulated campaign on all cores: faults at executed lines, and ordered pairs.
 
-Of equivalent faults at lines only one is run (exploration/equivalent_faults.py, run_memo.py).
+Of equivalent faults at lines only one is run (exploration/equivalent_faults.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sinkproof.campaign.loop import Campaign
@@ -43,23 +43,23 @@ class ExhaustiveRuns:
         groups = equivalence_classes(faults, traced, memo.marks)
         stands_for = {fault: group[-1] for group in groups for fault in group}
         compared = [fault for fault, other in stands_for.items() if fault != other][::COMPARED_EVERY]
-        found = self._run_at_lines([*(group[-1] for group in groups), *compared], memo)
+        found = self._run_at_lines([*(group[-1] for group in groups), *compared])
         differs = any(found.get(fault) != found.get(stands_for[fault]) for fault in compared)
         if differs and not self.should_stop():
             self.results.notes.append("faults at lines between which nothing seemed to happen differ: all were run")
-            self._run_at_lines([fault for fault in faults if fault not in found], memo)
+            self._run_at_lines([fault for fault in faults if fault not in found])
         coverage = self.results.coverage
         coverage.lines_known |= known_lines(self.runner.files, coverage.lines_passed)
 
-    def _run_at_lines(self, faults: Sequence[Fault], memo: MemoizedRuns) -> dict[Fault, Any]:
-        """How a run with each of them ends."""
+    def _run_at_lines(self, faults: Sequence[Fault]) -> dict[Fault, Any]:
+        """How a run with each of them ends. All are run in full: what a memo joins depends on the process."""
         found = {}
         self.results.announce(self.campaign.stage.name, len(faults))
         schedules = [Schedule((fault,)) for fault in faults]
-        for result in self.workers.run_all(schedules, trace_lines=True, run=memo.run):
+        for result in self.workers.run_all(schedules, trace_lines=True, run=self._run_traced):
             self.results.progress.step(str(result.schedule), 0)
             found[result.schedule.faults[0]] = outcome_of(result)
-            self.results.add(self._shown(result, memo.in_full))
+            self.results.add(result)
             self.campaign.stage.run += 1
             if self.should_stop():
                 break
@@ -83,7 +83,7 @@ class ExhaustiveRuns:
             self.results.announce(self.campaign.stage.name, len(schedules))
             for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
                 self.results.progress.step(str(result.schedule), 0)
-                self.results.add_one_of_many(self._shown(result, lambda result: self._run(result.schedule)))
+                self.results.add_one_of_many(self._shown(result))
                 self.campaign.stage.run += 1
                 pairs.tried += 1
                 if self.should_stop():
@@ -94,7 +94,10 @@ class ExhaustiveRuns:
         self.results.progress.step(str(schedule), 0, schedules=0)
         return self.runner.run(schedule)
 
-    def _shown(self, result: RunResult, in_full: Callable[[RunResult], RunResult]) -> RunResult:
-        """Run again in full, if the report will show it."""
+    def _run_traced(self, schedule: Schedule) -> RunResult:
+        return self.runner.run(schedule, trace_lines=True)
+
+    def _shown(self, result: RunResult) -> RunResult:
+        """Run again, with its trace, if the report will show it."""
         keeps = any(self.results.would_keep(anomaly, result.schedule) for anomaly in result.anomalies)
-        return in_full(result) if keeps else result
+        return self._run(result.schedule) if keeps else result

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sinkproof.campaign.fan_out.hub_connection import FanOut
 from sinkproof.exploration.judged_runs import JudgedRun
 from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.reports.document import Finding, ShellResult
@@ -30,6 +31,7 @@ class Task:
     shares_state: str = ""  # tasks with one name never run at the same time
     services: ServiceOptions = DEFAULT_SERVICES
     again: Sequence[JudgedRun] = ()  # of a kept result: only these are run, and compared
+    fan_out: FanOut | None = None  # where its schedules run besides this machine
     journal: str = ""  # file that records what the subject's processes read; "": nothing is recorded
 
     @property

@@ -7,12 +7,13 @@ import platform
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.campaign.fan_out.hub_connection import FanOut
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.inside_services import INSIDE_SERVICE
 from sinkproof.certifier.claim_verdicts import judge_subject
@@ -21,18 +22,21 @@ from sinkproof.certifier.kept_or_run import kept_or_run
 from sinkproof.certifier.not_examined import ended_early
 from sinkproof.certifier.result_store import ResultStore, opened
 from sinkproof.certifier.subject_progress import SubjectProgress
-from sinkproof.certifier.task_processes import Failure, run_tasks
+from sinkproof.certifier.task_processes import Failure
 from sinkproof.chaos.clock import now, utc_now
 from sinkproof.chaos.entry_points import packages, refuse_what_cannot_be_used
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.judging.verdict_and_exit_codes import Verdict, merge
 from sinkproof.reports.certificate_file import CertificateWriter
-from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult, plain
+from sinkproof.reports.document import Document, DocumentError, Measurement, ShellResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load, load_to_read
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+
+if TYPE_CHECKING:
+    from sinkproof.campaign.fan_out.fan_out_cluster import FannedOut
 
 SHELLS: Final = ("simulated", "process", "spark")
 WITHOUT_SPARK: Final = ("simulated", "process")
@@ -63,6 +67,7 @@ class Options:
     master: str = "local[6,100000]"  # of Spark; a slot for each subtask of the job
     measurements: Sequence[Measurement] = ()  # shown beside the verdicts
     services: ServiceOptions = DEFAULT_SERVICES
+    fan_out: str = ""  # a Spark master: its executors run a part of the schedules
     strict: bool = False  # UPHELD only if nothing is left of what was to be run
 
 
@@ -88,6 +93,7 @@ def command_line(locators: Sequence[str], options: Options) -> str:
     if options.budget_holds or options.budget_seconds == LEAST_SECONDS:
         words += ["--budget", f"{options.budget_seconds:g}s" if options.budget_holds else "least"]
     words += ["--master", options.master] if hosts_in(options.master) else []
+    words += ["--fan-out", options.fan_out] if options.fan_out else []
     words += ["--strict"] if options.strict else []
     words += ["--fresh"] if options.fresh else []
     words += [] if options.canaries else ["--no-canaries"]
@@ -108,6 +114,24 @@ def certify(
     refuse_what_cannot_be_used()
     sweep_folders_of_the_dead()
     subjects = {locator: SubjectProgress(load_to_read(locator), strict=options.strict) for locator in locators}
+    with ExitStack() as stack:
+        elsewhere = None
+        if options.fan_out:
+            from sinkproof.campaign.fan_out.fan_out_cluster import fanned_out
+
+            elsewhere = stack.enter_context(fanned_out(options.fan_out, locators, progress=progress))
+        return _certify(subjects, out, options=options, elsewhere=elsewhere, progress=progress)
+
+
+def _certify(
+    subjects: Mapping[str, SubjectProgress],
+    out: Path,
+    *,
+    options: Options,
+    elsewhere: FannedOut | None,
+    progress: Progress,
+) -> Document:
+    locators = [*subjects]
     writer = CertificateWriter(
         out,
         clock=now,
@@ -119,7 +143,9 @@ def certify(
     for measurement in options.measurements:
         writer.measured(measurement)
     with _readable_when_interrupted(writer, subjects), opened(options.store, fresh=options.fresh) as store:
-        tasks = _tasks([*subjects], options)
+        tasks = _tasks(locators, options, access=elsewhere.access if elsewhere else None)
+        if elsewhere:
+            writer.note(elsewhere.said)
         blind = _try_everything(writer, subjects, tasks, store=store, options=options, progress=progress)
         if not options.canaries:
             writer.note("the canaries were not tried: nothing vouches for the certifier itself")
@@ -182,7 +208,7 @@ def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str,
         raise
 
 
-def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
+def _tasks(locators: Sequence[str], options: Options, *, access: FanOut | None = None) -> list[Task]:
     """The subjects first, so that their findings are seen at once."""
     return [
         *(
@@ -199,11 +225,12 @@ def _tasks(locators: Sequence[str], options: Options) -> list[Task]:
                 cores=max(1, options.cores // len(locators)),
                 shares_state=_state_shared_by(locator),
                 services=options.services,
+                fan_out=access,
             )
             for locator in locators
             for shell in shells_of(locator, options.shells)
         ),
-        *(_canary_task(shell) for shell in _canary_shells(options)),
+        *(canary_task(shell) for shell in _canary_shells(options)),
     ]
 
 
@@ -239,7 +266,7 @@ def shells_of(locator: str, shells: Sequence[str]) -> Sequence[str]:
     return found
 
 
-def _canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:
+def canary_task(shell: str, *, control_seconds: float = CONTROL_SECONDS) -> Task:
     return Task(locator="", shell=shell, budget_seconds=control_seconds)
 
 
@@ -308,20 +335,3 @@ def _write_verdict(writer: CertificateWriter, subject: SubjectProgress, *, doubt
     result = judge_subject(replace(subject, unknowns=[*subject.unknowns, *ended_early(subject), *doubts]))
     writer.subject(result)
     return Verdict(result.verdict)
-
-
-def try_canaries(
-    shells: Sequence[str],
-    *,
-    progress: Progress = SILENT,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """(The kill table, why the certifier is blind: empty if it is not.)"""
-    tasks = [_canary_task(shell, control_seconds=CONTROL_SECONDS_IN_FULL) for shell in shells]
-    rows: list[dict[str, Any]] = []
-    blind: list[str] = []
-    with closing(run_tasks(tasks, progress=progress, cores=os.cpu_count() or 1)) as results:
-        for task, result in results:
-            if not isinstance(result, Failure):
-                rows += [plain(canary) for canary in result]
-            blind += blindness(task, result)
-    return rows, blind

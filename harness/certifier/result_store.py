@@ -100,6 +100,9 @@ class ResultStore:
         """`contract`: of the task's subject; None: of the canaries."""
         if self.folder is None or task.shell not in SHELLS or (contract is not None and contract.kind != "sink"):
             return None
+        if task.fan_out is not None:
+            self._leave(task, "what processes on executors of Spark read is not recorded")
+            return None
         try:
             self.keys[task] = key_of(task, contract, day=self.day, version=self.version)
             return None if self.fresh else _kept(self.path(task), task, seed=self.seed, digests=self.digests)

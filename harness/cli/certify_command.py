@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -21,6 +21,7 @@ from sinkproof.reports.document import FILE_NAME, Document, DocumentError, Measu
 from sinkproof.subject.command_contract import locator
 
 if TYPE_CHECKING:
+    from sinkproof.certifier.waivers import Waiver
     from sinkproof.subject.service_options import ServiceOptions
 
 HOME: Final = Path(".sinkproof")  # in the working directory, as caches of linters and test runners are
@@ -53,6 +54,17 @@ BUDGETS: Final = (
     show_default=True,
     help="The Spark master, with a slot for each subtask; cluster:3 starts one of three hosts on this machine, which "
     "are killed and cut off, too.",
+)
+@click.option(
+    "--fan-out",
+    "fan_out",
+    metavar="MASTER",
+    default="",
+    help="A Spark master: its executors run schedules, too, with a worker process in each slot. local[4], "
+    "spark://host:7077, or cluster:3, which starts three hosts on this machine. What is found, and in which order, "
+    "does not depend on how many there are; a lost executor costs its schedules, which are run again. The subject has "
+    "to be found under the same path, or installed, on every host. Kept on this machine: closures, canaries, sinks "
+    "with an external system, foreachBatch functions, commands, and what runs in the shell `spark`.",
 )
 @click.option(
     "--command",
@@ -124,7 +136,7 @@ def certify(
         click.echo(f"certifying {', '.join(subjects) or command_line or 'every pair of memory and files'} …", err=True)
     from sinkproof.certifier.certify import LEAST_SECONDS, Options
     from sinkproof.certifier.certify import certify as run
-    from sinkproof.certifier.waivers import WaiverCheck, waivers_of
+    from sinkproof.certifier.waivers import waivers_of
 
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
@@ -148,6 +160,7 @@ def certify(
         hang_seconds=options["hang"],
         measurements=_last_soak(),
         services=services,
+        fan_out=options["fan_out"],
         strict=options["strict"],
         store=STORE,
         fresh=options["fresh"],
@@ -157,11 +170,18 @@ def certify(
             document = run(locators, out, options=chosen, progress=progress)
     except (KeyboardInterrupt, Terminated):
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
+    _finish(document, out, as_json=options["as_json"], waivers=waivers)
+
+
+def _finish(document: Document, out: Path, *, as_json: bool, waivers: Sequence[Waiver]) -> NoReturn:
+    """Writes the reports, prints the result, and exits with the verdict."""
+    from sinkproof.certifier.waivers import WaiverCheck
+
     _write_reports(document, out)
-    click.echo(json.dumps(document, indent=1) if options["as_json"] else _summary(document, out))
+    click.echo(json.dumps(document, indent=1) if as_json else _summary(document, out))
     check = WaiverCheck(document=document, waivers=waivers, today=utc_now().date())
     for line in check.lines():
-        click.echo(line, err=options["as_json"])
+        click.echo(line, err=as_json)
     for why in _asides(document):
         click.echo(f"sinkproof: {why}", err=True)
     sys.exit(check.exit_status)

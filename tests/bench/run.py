@@ -18,6 +18,8 @@ from time import perf_counter, process_time
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from fan_out_bench import measure as measure_fan_out
+from fan_out_bench import table as table_of_fan_out
 from first_hour_bench import measure as measure_first_hour
 from first_hour_bench import table as table_of_first_hour
 from growth_bench import measure as measure_growth
@@ -156,10 +158,11 @@ def main() -> None:
     chosen = parser.parse_args()
     rows, on_spark = measure(chosen.seconds), on_spark_if_there(chosen.spark_seconds)
     on_kafka = measure_kafka(chosen.spark_seconds) if on_spark else []
+    fanned_out = measure_fan_out(chosen.seconds) if on_spark else []
     in_processes = measure_processes(chosen.seconds)
     calls = measure_system_calls(chosen.seconds)
     growing, first_hour = measure_growth(), measure_first_hour()
-    every = rows + in_processes + calls + growing + first_hour + on_spark + on_kafka
+    every = rows + in_processes + calls + growing + first_hour + on_spark + on_kafka + fanned_out
     if chosen.json:
         print(json.dumps(every, indent=1))
         return
@@ -171,6 +174,7 @@ def main() -> None:
     print("", *table_of_growth(growing), "", *table_of_first_hour(first_hour), sep="\n")
     if on_spark:
         print("", *table_of_spark(on_spark), "", *table_of_kafka(on_kafka), sep="\n")
+        print("", *table_of_fan_out(fanned_out), sep="\n")
     print(json.dumps(every))
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from sinkproof.campaign.process_campaign import why_not_watched
+from sinkproof.campaign.workers.pool_worker import PoolWorker
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
     PoolNotes,
-    PoolWorker,
     report_ready,
     reporting_errors,
     serve,
@@ -55,6 +55,7 @@ class Beside:
     services: ServiceOptions
     slowest_seconds: float = 0.0
     is_late: bool = False  # it is given schedules when it has reported, not at once
+    expected: str = ""  # how a run without faults ends; empty: it is not compared
 
 
 @contextmanager
@@ -128,14 +129,14 @@ def live(inside: Inside, order: Beside) -> None:
             reporting_errors(inside),
             process_runner(load(order.locator), scratch, hang_seconds=order.hang_seconds) as runner,
         ):
-            runner.run(Schedule())  # how long calls take, and what the reader shows, is known from then on
+            first = runner.run(Schedule())  # how long calls take, and what the reader shows, is known from then on
             runner.slowest_seconds = max(runner.slowest_seconds, order.slowest_seconds)
 
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
                 return runner.run(schedule, trace_lines=trace_lines)
 
             if order.is_late:
-                report_ready(inside)
+                report_ready(inside, first, expected=order.expected)
             serve(inside, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,12 +9,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
+from sinkproof.campaign.workers.pool_worker import PoolWorker
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
-    PoolWorker,
     report_ready,
     reporting_errors,
     serve,
@@ -25,7 +25,6 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.exploration.run_memo import MemoizedRuns
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
@@ -53,29 +52,39 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
                 return []
             server = stack.enter_context(ForkServer(preload=("sinkproof.campaign.workers.simulated_workers",)))
             names = [f"{scratch.name}-{number}" for number in range(2, count + 2)]
+            orders = [BesideSimulation(locator=locator, name=name) for name in names]
             patience = HANGS_MOST * hang_seconds
-            return [start_worker(server, stack, ENTRY, locator, name, seconds=patience, ready=False) for name in names]
+            return [start_worker(server, stack, ENTRY, order, seconds=patience, ready=False) for order in orders]
 
         yield LateWorkers(start=start, worth=WORTH, batch_most=BATCH_MOST)
 
 
-def live(inside: Inside, locator: str, name: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BesideSimulation:
+    """What a worker process is to know. `expected`: how a run without faults ends; empty: it is not compared."""
+
+    locator: str
+    name: str
+    expected: str = ""
+
+
+def live(inside: Inside, order: BesideSimulation) -> None:
     """The entry of a worker process."""
     os.nice(NICE)
     folder = fresh_folder()
     try:
         with (
             reporting_errors(inside),
-            ScheduleRunner(load(locator), Scratch(name=name, path=folder)) as runner,
+            ScheduleRunner(load(order.locator), Scratch(name=order.name, path=folder)) as runner,
         ):
             runner.find_own_files()
-            at_lines = MemoizedRuns(runner, confirms=False, trace_lines=True)
 
             def run(schedule: Schedule, trace_lines: bool) -> RunResult:
-                return at_lines.run(schedule) if trace_lines else without_trace(runner.run(schedule))
+                result = runner.run(schedule, trace_lines=trace_lines)
+                return result if trace_lines else without_trace(result)
 
-            runner.run(Schedule())  # what the reader shows of each row is known from then on
-            report_ready(inside)
+            first = runner.run(Schedule())  # what the reader shows of each row is known from then on
+            report_ready(inside, first, expected=order.expected)
             serve(inside, run)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

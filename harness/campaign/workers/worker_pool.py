@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.processes.child import ChildProcess
+from sinkproof.campaign.workers.pool_worker import BatchWorker, PoolWorker, WorkerGone
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.current_step import StepStatus, report_step
-from sinkproof.chaos.processes.spawn import ForkServer, NoReply
+from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.execution.run_result import RunResult
@@ -31,10 +31,7 @@ BATCHES_MOST: Final = 2  # that a worker has: the next one begins when it has fi
 BATCH_SECONDS: Final = 0.05  # of work in one message: sending it takes 0.2 ms
 AHEAD_MOST: Final = 1000  # results that wait for an earlier one: the campaign then waits for that one's worker
 RUNS_ALONE: Final = 3  # of a schedule, until what was found beside other runs shows again
-
-
-class WorkerGone(ReaderFailed):
-    """A worker process has ended, or hangs."""
+LEFT_TO_WORKERS: Final = 4  # so many workers elsewhere are kept busy only if this process runs nothing itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,80 +62,28 @@ def one_by_one(
     return map(run, schedules)
 
 
-class PoolWorker:
-    """One worker process as the campaign sees it. `seconds`: of silence, after which it counts as hung. `ready`: it may
-    be given schedules; if not, it reports when it has imported what it needs, which may take long.
-    """
+Joining = Callable[[], Sequence[BatchWorker]]
 
-    def __init__(self, child: ChildProcess, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
-        self.child, self.seconds, self.status, self.ready = child, seconds, status, ready
-        self.given: deque[list[int]] = deque()
-        self.unwanted = 0  # batches given before; their results are left out
 
-    @property
-    def is_busy(self) -> bool:
-        return bool(self.given or self.unwanted)
-
-    def give(self, batch: Sequence[tuple[int, Schedule]], *, trace_lines: bool) -> None:
-        self.given.append([place for place, _ in batch])
-        with self._explained():
-            self.child.send(pickle.dumps(([schedule for _, schedule in batch], trace_lines)), Deadline(self.seconds))
-
-    def take(self, *, wait: bool) -> list[tuple[int, RunResult]]:
-        """The results of the first batch given; empty: there are none yet."""
-        while self.is_busy and (results := self._answer(wait=wait)) is not None:
-            if not self.unwanted:
-                return list(zip(self.given.popleft(), results, strict=True))
-            self.unwanted -= 1
-        return []
-
-    def forget(self) -> None:
-        """What it was given is not wanted any more."""
-        self.unwanted += len(self.given)
-        self.given.clear()
-
-    def is_ready(self, *, wait: bool = False) -> bool:
-        """What fails before that has failed without any schedule."""
-        try:
-            self.ready = self.ready or self._answer(wait=wait) is not None
-        except ReaderFailed as error:
-            raise WorkerGone("is out of reach: a worker process has failed", evidence=str(error)) from error
-        return self.ready
-
-    def _answer(self, *, wait: bool) -> list[RunResult] | None:
-        with self._explained():
-            message = self.child.receive(Deadline(self.seconds)) if wait else self.child.take()
-        if message is None:
-            return None
-        results: list[RunResult] | None
-        results, bad_input, said = pickle.loads(message)
-        if results is None:
-            raise ContractError(said) if bad_input else ReaderFailed("has failed", evidence=said)
-        return results
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """The death of a worker proves nothing about the sink."""
-        try:
-            yield
-        except NoReply as silence:
-            words = self.child.output.tail().strip() or "none"
-            said = f"{silence.silence.value} while {self.status}; its last words: {words}"
-            raise WorkerGone("is out of reach: a worker process is gone", evidence=said) from silence
-
-    def close(self) -> None:
-        self.child.close()
-        self.status.close()
+def none_joins() -> Sequence[BatchWorker]:
+    return ()
 
 
 class WorkerPool:
     """The workers beside this process, which runs what no worker was given. `batch_most`: schedules in a message.
     `notes`: where a worker has ended, its schedules are run again here, and findings are confirmed by runs alone; None:
-    its end is raised, and nothing is confirmed.
+    its end is raised, and nothing is confirmed. `joining`: workers that have come since the last call.
     """
 
-    def __init__(self, workers: Sequence[PoolWorker], *, batch_most: int = 1, notes: PoolNotes | None = None) -> None:
-        self.workers, self.batch_most, self.notes = list(workers), batch_most, notes
+    def __init__(
+        self,
+        workers: Sequence[BatchWorker],
+        *,
+        batch_most: int = 1,
+        notes: PoolNotes | None = None,
+        joining: Joining = none_joins,
+    ) -> None:
+        self.workers, self.batch_most, self.notes, self.joining = list(workers), batch_most, notes, joining
         self.seconds, self.runs = 0.0, 0  # of this process's own runs
         self.waiting = deque[int]()  # places of schedules that no process was given
         self.again = deque[int]()  # those that were given to workers which are gone
@@ -161,8 +106,9 @@ class WorkerPool:
         done: dict[int, RunResult] = {}
         place = 0
         while self.waiting or self.again or done or any(worker.given for worker in self.workers):
+            self._let_join()
             self._give(schedules, trace_lines=trace_lines)
-            is_ahead = len(done) > AHEAD_MOST
+            is_ahead = len(done) > AHEAD_MOST or self._leaves_all_to_workers()
             if self.again or (self.waiting and not is_ahead):
                 own = (self.again or self.waiting).popleft()
                 if all(worker.ready and not worker.is_busy for worker in self.workers):
@@ -172,6 +118,15 @@ class WorkerPool:
             while place in done:
                 yield self._confirmed(place, done, run)
                 place += 1
+
+    def _let_join(self) -> None:
+        if self.notes is None or not self.notes.unconfirmed:
+            self.workers += self.joining()
+
+    def _leaves_all_to_workers(self) -> bool:
+        """After a first run, which says how long one takes. Near the end there may be nothing to give."""
+        busy = sum(bool(worker.given) for worker in self.workers if worker.is_elsewhere)
+        return self.runs > 0 and busy >= LEFT_TO_WORKERS
 
     def _confirmed(self, place: int, done: dict[int, RunResult], run: Callable[[Schedule], RunResult]) -> RunResult:
         """The result; if it has found what no run alone has shown, that of another run, while no worker has anything to
@@ -222,11 +177,12 @@ class WorkerPool:
         """`wait`: for the batch that is next in order, from any worker."""
         for worker in sorted(self.workers, key=lambda worker: worker.given[0] if worker.given else []):
             with self._until_it_is_gone(worker):
-                while taken := self._taken(worker, wait=wait and bool(worker.given)):
+                waits, wait = wait and bool(worker.given), wait and not worker.given
+                while taken := self._taken(worker, wait=waits):
                     done.update(taken)
-                    wait = False
+                    waits = False
 
-    def _taken(self, worker: PoolWorker, *, wait: bool) -> list[tuple[int, RunResult]]:
+    def _taken(self, worker: BatchWorker, *, wait: bool) -> list[tuple[int, RunResult]]:
         if not wait:
             return worker.take(wait=False)
         with self._heartbeat():
@@ -244,7 +200,7 @@ class WorkerPool:
         return heartbeat("waits for a worker process", no_report if self.notes is None else self.notes.report)
 
     @contextmanager
-    def _until_it_is_gone(self, worker: PoolWorker) -> Iterator[None]:
+    def _until_it_is_gone(self, worker: BatchWorker) -> Iterator[None]:
         try:
             yield
         except WorkerGone as gone:
@@ -261,14 +217,15 @@ class LateWorkers:
     def __init__(
         self,
         *,
-        start: Callable[[], Sequence[PoolWorker]] = lambda: (),
+        start: Callable[[], Sequence[BatchWorker]] = lambda: (),
         worth: int = 0,
         batch_most: int = 1,
         notes: PoolNotes | None = None,
+        joining: Joining = none_joins,
     ) -> None:
-        self.start: Callable[[], Sequence[PoolWorker]] | None = start  # None: they have been started
-        self.worth, self.batch_most, self.notes = worth, batch_most, notes
-        self.workers: list[PoolWorker] = []
+        self.start: Callable[[], Sequence[BatchWorker]] | None = start  # None: they have been started
+        self.worth, self.batch_most, self.notes, self.joining = worth, batch_most, notes, joining
+        self.workers: list[BatchWorker] = []
 
     def run_all(
         self, schedules: Sequence[Schedule], *, trace_lines: bool, run: Callable[[Schedule], RunResult]
@@ -276,7 +233,8 @@ class LateWorkers:
         """See `RunAll`."""
         if self.start is not None and len(schedules) >= self.worth:
             self.workers, self.start = [*self.start()], None
-        pool = WorkerPool(self.workers, batch_most=self.batch_most, notes=self.notes)
+        joining = self.joining if self.start is None else none_joins
+        pool = WorkerPool(self.workers, batch_most=self.batch_most, notes=self.notes, joining=joining)
         try:
             yield from pool.run_all(schedules, trace_lines=trace_lines, run=run)
         finally:
@@ -306,9 +264,18 @@ def serve(inside: Inside, run: Callable[[Schedule, bool], RunResult]) -> None:
         inside.send(pickle.dumps((results, False, "")))
 
 
-def report_ready(inside: Inside) -> None:
-    """See `PoolWorker`."""
+def report_ready(inside: Inside, first: RunResult, *, expected: str = "") -> None:
+    """See `BatchWorker`. Where a first run without faults ends in another way than it should, no run says anything."""
+    if expected and ending_of(first) != expected:
+        raise ReaderFailed("does not run it as this process does", evidence=f"{ending_of(first)}; here {expected}")
     inside.send(pickle.dumps(([], False, "")))
+
+
+def ending_of(first: RunResult) -> str:
+    """Of a run without faults."""
+    oracles = ", ".join(sorted({anomaly.oracle for anomaly in first.anomalies})) or "no finding"
+    how = "finished" if first.finished else f"not finished ({first.failure.strip()[-200:]})"
+    return f"a run without faults: {how}, {first.rows_committed} rows, {oracles}"
 
 
 @contextmanager

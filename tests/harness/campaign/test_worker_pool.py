@@ -14,11 +14,11 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers import process_workers
+from sinkproof.campaign.workers.pool_worker import PoolWorker
 from sinkproof.campaign.workers.process_workers import ENTRY, Beside, is_apart, workers_beside
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
     PoolNotes,
-    PoolWorker,
     WorkerPool,
     start_worker,
 )
