@@ -16,8 +16,8 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import LINE, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
-from sinkproof.chaos.services.watched_service import is_inside_service
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
 from sinkproof.judging.oracle import named

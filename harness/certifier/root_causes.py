@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from sinkproof.canaries.catalogue import CANARIES, ROOT_CAUSES, Canary
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
-from sinkproof.chaos.services.watched_service import is_inside_service
+from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.reports.document import Finding
 
 

@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.services.watched_service import InsideRun, is_inside_service
+from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD

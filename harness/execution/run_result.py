@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.services.watched_service import CallWindow
+from sinkproof.chaos.services.inside_run import CallWindow
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import SourceLine
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Final
 
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.services.watched_service import RESTART, is_inside_service
+from sinkproof.chaos.services.inside_run import RESTART, is_inside_service
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reports.watched_calls import InsideService
 

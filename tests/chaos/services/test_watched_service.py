@@ -15,14 +15,9 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.services.inside_run import CallWindow, InsideRun, is_inside_service
 from sinkproof.chaos.services.running_services import ServiceHandle, new_service
-from sinkproof.chaos.services.watched_service import (
-    CallWindow,
-    DataFolderNames,
-    InsideRun,
-    WatchedService,
-    is_inside_service,
-)
+from sinkproof.chaos.services.watched_service import DataFolderNames, WatchedService
 from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 

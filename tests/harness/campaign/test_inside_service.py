@@ -20,8 +20,9 @@ from sinkproof.canaries.inside_services.two_file_store import LocalStore, reques
 from sinkproof.certifier.not_examined import not_examined
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.chaos.services.inside_run import RESTART, CallWindow
 from sinkproof.chaos.services.local_service import ServiceNode
-from sinkproof.chaos.services.watched_service import RESTART, CallWindow, WatchedService
+from sinkproof.chaos.services.watched_service import WatchedService
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.feasible import impossible
