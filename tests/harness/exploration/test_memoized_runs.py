@@ -73,10 +73,9 @@ def test_a_finding_that_is_shown_is_run_in_full(runner: Any) -> None:
     assert shown.anomalies
     results = CampaignResults(contract=bench.contract, shell="simulated")
     exhaustive = ExhaustiveRuns(SimulatedCampaign(bench, results), ALONE)
-    memo = MemoizedRuns(bench, confirms=False)
-    assert shown.history == exhaustive._shown(replace(shown, history=[]), memo.in_full).history
+    assert shown.history == exhaustive._shown(replace(shown, history=[])).history
     quiet = replace(shown, history=[], anomalies=())
-    assert quiet is exhaustive._shown(quiet, memo.in_full)
+    assert quiet is exhaustive._shown(quiet)
 
 
 def test_a_full_run_traces_lines_if_the_first_run_did(runner: Any) -> None:
