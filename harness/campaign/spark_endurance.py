@@ -38,6 +38,7 @@ OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "g
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
 HEALED_AT: Final = "generation.before"  # of the coordinator: the silence was noticed, and nothing replaced yet
 NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
+INSIDE_STEPS: Final = ("file.", "socket.")
 ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
 
 
@@ -297,8 +298,9 @@ def _in_turn(victim: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, s
 
 
 def steps_of_hosts(steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Each point once, with a sink that passes it, else a source."""
+    """Each step of the protocol once, with a sink that passes it, else a source; none inside a step."""
     found: dict[str, str] = {}
     for actor, point in sorted(_in_turn("attempt", steps), key=lambda step: not step[0].startswith("sink")):
-        found.setdefault(point, actor)
+        if not point.startswith(INSIDE_STEPS):
+            found.setdefault(point, actor)
     return [(actor, point) for point, actor in found.items()]
