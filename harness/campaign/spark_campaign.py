@@ -13,8 +13,8 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan, steps_of_hosts
-from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, KILL_HOST, SENTENCES
+from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan, StepsOfHosts, steps_of_hosts
+from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, HEAL, KILL_HOST, SENTENCES
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.generators import host_schedules
@@ -35,9 +35,10 @@ ON_SERVICES: Final = EndurancePlan(
     interval_ms=50,
     strike_seconds=3.0,
 )
+HEALED_EARLY: Final = 5
 CUTS_LEAST, DEAD_LEAST = 50, 20  # hosts cut off, and dead, that an endurance job on several hosts has
 ON_HOSTS: Final = EndurancePlan(rows=10_000, pace_ms=200, batch_rows=20, interval_ms=50, strike_seconds=3.0)
-SECONDS_PER_HOST: Final = 8.0  # from one fault of a host to the next, in an endurance job
+SECONDS_PER_HOST: Final = 12.0  # from one fault of a host to the next, in an endurance job
 SHORT: Final = EndurancePlan(attempts=24, coordinators=3, workers=1, jobs=1, rows=100_000)
 
 
@@ -48,11 +49,11 @@ def endurance_for(budget_seconds: float) -> EndurancePlan:
     return SHORT if budget_seconds else EndurancePlan()
 
 
-def on_hosts(steps: int, kinds: Sequence[str] = tuple(SENTENCES)) -> EndurancePlan:
-    """Each kind as often as there are steps, so that it strikes at each, and in all as many cuts as there must be."""
-    of_hosts = dict.fromkeys(kinds, steps)
-    more = CUTS_LEAST - steps * sum(kind in CUTS for kind in kinds)
-    of_hosts |= {CUT: steps + max(0, more), KILL_HOST: max(steps, DEAD_LEAST)}
+def on_hosts(steps: StepsOfHosts, kinds: Sequence[str] = tuple(SENTENCES)) -> EndurancePlan:
+    """Each kind as often as it has steps, so that it strikes at each, and in all as many cuts as there must be."""
+    of_hosts = {kind: HEALED_EARLY if kind == HEAL else len(steps.of(kind)) for kind in kinds}
+    more = CUTS_LEAST - sum(of_hosts[kind] for kind in kinds if kind in CUTS)
+    of_hosts |= {CUT: of_hosts[CUT] + max(0, more), KILL_HOST: max(of_hosts[KILL_HOST], DEAD_LEAST)}
     return replace(ON_HOSTS, of_hosts=of_hosts)
 
 
@@ -132,14 +133,14 @@ class SparkCampaign(CampaignInProcesses):
 
     def run_endurance_job_on_hosts(self) -> None:
         """Every kind that these hosts can have, at every step."""
-        steps = steps_of_hosts(self._steps())
-        kinds = [kind for kind in SENTENCES if self.can_inject(Fault(*steps[0], 1, kind))]
-        plan = on_hosts(len(steps), kinds)
+        steps = StepsOfHosts(steps_of_hosts(self._steps()))
+        kinds = [kind for kind in SENTENCES if self.can_inject(Fault(*steps.every[0], 1, kind))]
+        plan = on_hosts(steps, kinds)
         self.stop_if_it_takes_too_long(len(plan.kinds) * SECONDS_PER_HOST)
         job = self._endure(plan)
         for fault in job.faults[:-1]:  # the last one is counted with the run
             self.results.coverage.count(fault.point, fault.kind)
-        if left := job.of_hosts.left_out(kinds):
+        if left := job.of_hosts.left_out([kind for kind in kinds if kind != HEAL]):
             self.stage.cut = self.stage.cut or f"{len(left)} steps were not passed in time, such as {left[0]}"
 
     def _steps(self) -> list[tuple[str, str]]:

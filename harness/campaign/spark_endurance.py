@@ -38,6 +38,7 @@ OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "g
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
 HEALED_AT: Final = "generation.before"  # of the coordinator: the silence was noticed, and nothing replaced yet
 NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
+BEFORE_COMMIT: Final = ("open.", "fence.", "begin.", "write.")
 INSIDE_STEPS: Final = ("file.", "socket.")
 ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
 
@@ -92,13 +93,17 @@ class StepsOfHosts:
     """Of the steps, where each kind struck least often so far; of these, where it was tried least often."""
 
     def __init__(self, steps: Sequence[tuple[str, str]]) -> None:
-        self.steps = steps
+        self.every = steps
+        self.of_commit = [step for step in steps if not step[1].startswith(BEFORE_COMMIT)]
         self.struck: Counter[tuple[str, str]] = Counter()  # by kind and point
         self.tried: Counter[tuple[str, str]] = Counter()
 
+    def of(self, kind: str) -> Sequence[tuple[str, str]]:
+        """(actor, point) of those at which the kind is to strike: the commonest kinds also where no commit is near."""
+        return self.every if kind in (CUT, KILL_HOST) else self.of_commit
+
     def next(self, kind: str) -> tuple[str, str]:
-        """(actor, point)"""
-        at = min(self.steps, key=lambda step: (self.struck[kind, step[1]], self.tried[kind, step[1]]))
+        at = min(self.of(kind), key=lambda step: (self.struck[kind, step[1]], self.tried[kind, step[1]]))
         self.tried[kind, at[1]] += 1
         return at
 
@@ -106,7 +111,7 @@ class StepsOfHosts:
         self.struck[fault.kind, fault.point] += 1
 
     def left_out(self, kinds: Sequence[str]) -> list[str]:
-        return [f"{kind} {point}" for kind in kinds for _, point in self.steps if not self.struck[kind, point]]
+        return [f"{kind} {point}" for kind in kinds for _, point in self.of(kind) if not self.struck[kind, point]]
 
 
 class EnduranceJob:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.chaos.clock import utc_now
-from sinkproof.cli.command_parts import SHELL_CHOICE, Budget, Seconds, in_words, progress_on, shells_for
+from sinkproof.cli.command_parts import (
+    SHELL_CHOICE,
+    Budget,
+    Seconds,
+    in_words,
+    progress_on,
+    share_scratch_with,
+    shells_for,
+)
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERRUPTED
@@ -129,6 +137,7 @@ def certify(
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
         return
+    share_scratch_with(options["master"])
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
         locators.append(locator(command_line, reader, options["claims"]))
