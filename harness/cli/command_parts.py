@@ -59,7 +59,7 @@ def share_scratch_with(master: str) -> None:
     from sinkproof.chaos.services.spark_cluster.standing_cluster import standing_cluster
 
     if (known := standing_cluster(master)) is not None:
-        os.environ.setdefault("SINKPROOF_SCRATCH", known.scratch)
+        os.environ["SINKPROOF_SCRATCH"] = known.scratch
 
 
 def shells_for(chosen: str | None, *, everything: bool) -> tuple[str, ...]:
