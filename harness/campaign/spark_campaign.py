@@ -14,7 +14,7 @@ from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan, StepsOfHosts, steps_of_hosts
-from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, HEAL, KILL_HOST, SENTENCES
+from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, HEAL, KILL_HOST, SENTENCES, SLOW_LINK
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.generators import host_schedules
@@ -88,8 +88,16 @@ class SparkCampaign(CampaignInProcesses):
     def doubt_kinds_that_never_struck(self) -> None:
         """A fault of hosts may come to nothing: its stage ran then, and examined nothing."""
         struck = {kind for (_, kind), (_, fired, _, _) in self.results.coverage.cells.items() if fired}
-        left = sorted({kind for kind, _ in host_schedules.FIRST} - struck)
-        if self.has_breakable_hosts and self.results.steering.required_stages_done and left:
+        hosts, left = self.spark_runner.hosts, sorted({kind for kind, _ in host_schedules.FIRST} - struck)
+        if hosts is None:
+            return
+        for kind in [kind for kind in left if hosts.why_not(kind)]:  # a slow link shows no more than a cut
+            where = self.results.notes if kind == SLOW_LINK else self.results.unknowns
+            where.append(
+                f"no host had a {kind}, because this kernel, or its tools, cannot do that: {hosts.why_not(kind)}"
+            )
+            left.remove(kind)
+        if self.results.steering.required_stages_done and left:
             self.results.unknowns.append(
                 f"none of the schedules with {', '.join(left)} struck a host. Run it again on a less busy machine"
             )
