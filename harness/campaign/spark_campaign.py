@@ -49,7 +49,7 @@ def endurance_for(budget_seconds: float) -> EndurancePlan:
     return SHORT if budget_seconds else EndurancePlan()
 
 
-def on_hosts(steps: StepsOfHosts, kinds: Sequence[str] = tuple(SENTENCES)) -> EndurancePlan:
+def on_hosts(steps: StepsOfHosts, *, kinds: Sequence[str] = tuple(SENTENCES)) -> EndurancePlan:
     """Each kind as often as it has steps, so that it strikes at each, and in all as many cuts as there must be."""
     of_hosts = {kind: HEALED_EARLY if kind == HEAL else len(steps.of(kind)) for kind in kinds}
     more = CUTS_LEAST - sum(of_hosts[kind] for kind in kinds if kind in CUTS)
@@ -143,7 +143,7 @@ class SparkCampaign(CampaignInProcesses):
         """Every kind that these hosts can have, at every step."""
         steps = StepsOfHosts(steps_of_hosts(self._steps()))
         kinds = [kind for kind in SENTENCES if self.can_inject(Fault(*steps.every[0], 1, kind))]
-        plan = on_hosts(steps, kinds)
+        plan = on_hosts(steps, kinds=kinds)
         self.stop_if_it_takes_too_long(len(plan.kinds) * SECONDS_PER_HOST)
         job = self._endure(plan)
         for fault in job.faults[:-1]:  # the last one is counted with the run

@@ -37,6 +37,7 @@ EVENTS_SHOWN_MOST: Final = 200
 OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
 HEALED_AT: Final = "generation.before"  # of the coordinator: the silence was noticed, and nothing replaced yet
+REPORT_SECONDS: Final = 10.0
 NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
 BEFORE_COMMIT: Final = ("open.", "fence.", "begin.", "write.")
 INSIDE_STEPS: Final = ("file.", "socket.")
@@ -122,7 +123,7 @@ class EnduranceJob:
         self.places = {victim: cycle(_in_turn(victim, steps)) for victim in ("attempt", COORDINATOR)}
         self.of_hosts = StepsOfHosts(steps_of_hosts(steps))
         self.story: list[Happening] = []
-        self.rows, self.services_killed = 0, 0
+        self.rows, self.services_killed, self.now = 0, 0, "its start"
         self.faults: list[Fault] = []  # that struck
         self.struck: Counter[str] = Counter()  # the same, by kind
         self.names: tuple[str, ...] = ()
@@ -160,7 +161,8 @@ class EnduranceJob:
     def _strike_all(self, execution: Execution) -> None:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         for kind, victim in self.plan.kinds:
-            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {victim}", self.struck.total())
+            self.now = f"{kind} of {victim}"
+            self._report()
             if kind == SERVICE_KILL:
                 self._kill_services(execution)
             else:
@@ -173,11 +175,11 @@ class EnduranceJob:
     def _strike(self, execution: Execution, kind: str, victim: str) -> None:
         """Arms the next point until an actor passes it; then waits until more rows than before are complete."""
         before = self.struck[kind]
-        patience = self.plan.strike_seconds + (NOTICED_SECONDS if kind == HEAL else 0)
         while self.struck[kind] == before:
-            faults = self._next_faults(kind, victim)
-            self.armed.arm(faults)
-            self._strike_in_time(execution, self.struck.total() + len(faults), Deadline(patience))
+            cuts = self.struck[CUT]
+            self._try(execution, self._next_faults(kind, victim), seconds=self.plan.strike_seconds)
+            if kind == HEAL and self.struck[CUT] > cuts:  # the next restart is the one of which this is the cause
+                self._try(execution, [self._fault(COORDINATOR, HEALED_AT, HEAL)], seconds=NOTICED_SECONDS)
         of_session = kind == "kill-job" or kind in SENTENCES
         self._await_rows(execution, seconds=SECONDS_PER_SESSION if of_session else SECONDS_STILL)
 
@@ -190,18 +192,21 @@ class EnduranceJob:
 
     def _next_faults(self, kind: str, victim: str) -> list[Fault]:
         """The next place in turn. A step of opening is passed only after a death, which is then injected first. What is
-        to be healed is cut first, and healed before anything of it is replaced.
+        to be healed is cut first.
         """
         actor, point = self.of_hosts.next(kind) if kind in SENTENCES else next(self.places[victim])
         faults = [self._fault(actor, point, CUT if kind == HEAL else kind)]
         if point in OPENING:
             faults.insert(0, self._fault(actor, COORDINATOR_AGAIN if actor == COORDINATOR else ATTEMPT_AGAIN, "kill"))
-        if kind == HEAL:
-            faults.append(self._fault(COORDINATOR, HEALED_AT, HEAL, later=1 + (point in OPENING)))
         return faults
 
-    def _fault(self, actor: str, point: str, kind: str, *, later: int = 1) -> Fault:
-        return Fault(actor, point, read_counts(self.folder.counts_path(actor))[point] + later, kind)
+    def _fault(self, actor: str, point: str, kind: str) -> Fault:
+        """The next time that it is passed."""
+        return Fault(actor, point, read_counts(self.folder.counts_path(actor))[point] + 1, kind)
+
+    def _try(self, execution: Execution, faults: Sequence[Fault], *, seconds: float) -> None:
+        self.armed.arm(faults)
+        self._strike_in_time(execution, self.struck.total() + len(faults), Deadline(seconds))
 
     def _strike_in_time(self, execution: Execution, strikes: int, patience: Deadline) -> None:
         self._until(execution, lambda: self.struck.total() >= strikes or patience.over)
@@ -212,8 +217,11 @@ class EnduranceJob:
         self._until(execution, lambda: self.rows > before, seconds=seconds)
 
     def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_STILL) -> None:
-        deadline = Deadline(seconds)
+        deadline, silence = Deadline(seconds), Deadline(REPORT_SECONDS)
         while not reached():
+            if silence.over:  # a long silence would be taken for a hang
+                silence = Deadline(REPORT_SECONDS)
+                self._report(schedules=0)
             for happening in execution.poll():
                 self.story.append(happening)
                 self.note(happening)
@@ -225,6 +233,10 @@ class EnduranceJob:
                 raise SparkFailed(f"the endurance job ended by itself: {execution.why or 'no reason was given'}")
             if deadline.over:
                 raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(execution.recent)}")
+
+    def _report(self, *, schedules: int = 1) -> None:
+        what = f"the endurance job: {self.rows:,} rows, {self.now}"
+        self.progress.step(what, self.struck.total(), schedules=schedules)
 
     def _note_strike(self, fault: Fault) -> None:
         self.faults.append(fault)

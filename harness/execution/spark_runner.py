@@ -284,7 +284,7 @@ def fresh_hosts(count: int, *, shared: Sequence[Path]) -> Iterator[tuple[Cluster
 
 @contextmanager
 def on_standing_hosts(known: KnownCluster) -> Iterator[tuple[Cluster, ServiceRelays]]:
-    """A driver on a cluster of `services start`, whose hosts this certification may not break."""
+    """A driver on a cluster of `services start`; this certification may not break its hosts."""
     with scratch_folder(home=Path(known.scratch)) as folder, ServiceRelays(known.hosts) as relays:
         cluster, slots = Cluster(folder=folder), known.slots(TASKS_MOST)
         cluster.settings = {CORES_MOST: str(slots)}

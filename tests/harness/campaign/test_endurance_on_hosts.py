@@ -29,7 +29,7 @@ def test_there_are_as_many_cuts_and_dead_hosts_as_a_certificate_needs() -> None:
         assert DEAD_LEAST <= plan.of_hosts[KILL_HOST]
         assert plan.rows >= 10_000
         assert set(SENTENCES) == {kind for kind, _ in plan.kinds}
-    without = on_hosts(StepsOfHosts(steps_of_hosts(PASSED)), [kind for kind in SENTENCES if kind != SLOW_LINK])
+    without = on_hosts(StepsOfHosts(steps_of_hosts(PASSED)), kinds=[kind for kind in SENTENCES if kind != SLOW_LINK])
     assert SLOW_LINK not in without.of_hosts
 
 
