@@ -143,8 +143,7 @@ def certify(
         locators.append(locator(command_line, reader, options["claims"]))
     waivers = waivers_of(Path.cwd())  # before anything runs: a mistake there is told at once
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
-    out = options["out"] or _new_folder()
-    budget = options["budget"]
+    out, budget = options["out"] or _new_folder(), options["budget"]
     default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, options["master"])
     chosen = Options(
         shells=shells,

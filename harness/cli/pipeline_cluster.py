@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,16 +23,16 @@ RETRIES: Final = (
 
 @contextmanager
 def cluster_for(
-    pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any], say: Callable[[str], None]
+    pipeline: Runnable, folder: PipelineFolder, *, options: Mapping[str, Any], say: Callable[[str], None]
 ) -> Iterator[Cluster]:
     """Not started yet. In the end everything of it is gone, but for what the command has found."""
-    from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark, hosts_in
+    from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
     from sinkproof.chaos.services.spark_cluster.standing_cluster import CORES_MOST, standing_cluster
     from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
     from sinkproof.subject.scratch import scratch_folder
 
     tasks, given, settings = len(pipeline.plan.subtasks), options["master"] or "", dict(options["settings"])
-    with scratch_folder() as of_spark:
+    with scratch_folder() as of_spark, ExitStack() as cleaning:
         cluster = Cluster(
             folder=of_spark,
             master=_master(given, tasks),
@@ -43,20 +43,30 @@ def cluster_for(
         if count := hosts_in(given):
             refuse_services_elsewhere(pipeline.services)
             say(f"starting a Spark cluster of {count} hosts")
-            shared = [folder.path, *map(Path, pipeline.reads), Path.cwd(), *map(Path, filter(os.path.isdir, sys.path))]
-            with StandaloneSpark.for_tasks(tasks, hosts=count, folder=of_spark / "hosts", shared=shared) as spark:
-                cluster.be_on(spark.master, inside=spark.command(), environment=spark.environment, slots=spark.slots)
-                with _led_to(spark.hosts, pipeline.services):
-                    yield cluster
+            hosts = cleaning.enter_context(_own_hosts(cluster, count, tasks=tasks, shared=_shared(pipeline, folder)))
+            cleaning.enter_context(_led_to(hosts, pipeline.services))
         elif (known := standing_cluster(given)) is not None:
             refuse_services_elsewhere(pipeline.services)
             slots = known.slots(tasks)
             cluster.settings = {CORES_MOST: str(slots), **settings}
             cluster.be_on(known.master, inside=known.inside, environment=known.environment, slots=slots)
-            with _led_to(known.hosts, pipeline.services):
-                yield cluster
-        else:
-            yield cluster
+            cleaning.enter_context(_led_to(known.hosts, pipeline.services))
+        yield cluster
+
+
+def _shared(pipeline: Runnable, folder: PipelineFolder) -> list[Path]:
+    """What hosts of a command's own see, although it lies below folders that each has for itself."""
+    return [folder.path, *map(Path, pipeline.reads), Path.cwd(), *map(Path, filter(os.path.isdir, sys.path))]
+
+
+@contextmanager
+def _own_hosts(cluster: Cluster, count: int, *, tasks: int, shared: Sequence[Path]) -> Iterator[HostCommands]:
+    from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark
+
+    folder = cluster.folder / "hosts"
+    with StandaloneSpark.for_tasks(tasks, hosts=count, folder=folder, shared=shared) as spark:
+        cluster.be_on(spark.master, inside=spark.command(), environment=spark.environment, slots=spark.slots)
+        yield spark.hosts
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
         if options["metrics_port"] is not None:
             progress = metrics = ServedMetrics(progress, port=options["metrics_port"])
             progress.say(f"metrics: {metrics.url}")
-        cluster = cleaning.enter_context(cluster_for(pipeline, folder, options, progress.say))
+        cluster = cleaning.enter_context(cluster_for(pipeline, folder, options=options, say=progress.say))
         cleaning.callback(cluster.close)
         cleaning.callback(progress.close)
         progress.say("starting Spark")

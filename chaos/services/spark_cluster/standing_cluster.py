@@ -146,10 +146,14 @@ def keep() -> None:
         os.rename(folder / f"{FACTS}.new", folder / FACTS)
         while True:
             signal.sigtimedwait((), LOOK_SECONDS)
-            for host in [host for host, process in spark.running.items() if process.poll() is not None]:
-                if host:  # drivers outlive the master
-                    spark.kill_host(host)
-                spark.revive(host)
+            _start_what_has_ended(spark)
+
+
+def _start_what_has_ended(spark: StandaloneSpark) -> None:
+    for host in [host for host, process in spark.running.items() if process.poll() is not None]:
+        if host:  # drivers outlive the master
+            spark.kill_host(host)
+        spark.revive(host)
 
 
 def standing_cluster(master: str) -> KnownCluster | None:
