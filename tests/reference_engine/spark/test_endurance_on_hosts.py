@@ -1,4 +1,4 @@
-"""The endurance job on three hosts of real Spark, with one fault of each kind: exact in the end, and each was struck."""
+"""The endurance job on three hosts of real Spark, with one fault of each kind: exact, and each was struck."""
 
 from __future__ import annotations
 
