@@ -60,7 +60,7 @@ BUDGETS: Final = (
     default="local[6,100000]",
     show_default=True,
     help="The Spark master, with a slot for each subtask; cluster:3 starts one of three hosts on this machine, which "
-    "are killed and cut off, too.",
+    "are killed and cut off, too. Hosts of `services start spark-cluster` are not.",
 )
 @click.option(
     "--command",
