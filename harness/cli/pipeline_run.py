@@ -174,7 +174,7 @@ def _as_json(outcome: PipelineOutcome, path: Path) -> str:
 OPTIONS: Final = (
     click.option(
         "--master",
-        help="A Spark master with a slot for each task, such as that of `services start spark-cluster`; cluster:3 starts "
+        help="A Spark master with a slot for each task, also of `services start spark-cluster`; cluster:3 starts "
         "one of three hosts on this machine for this command.  "
         "[default: local, with enough slots]",
     ),
