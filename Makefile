@@ -33,8 +33,9 @@ bench: .venv/ready java ## measure, beside the alternatives, in one run
 soak: .venv/ready java ## the long job on Spark under random deaths (HOURS=1, or MINUTES=...); summary in .sinkproof/soak.json
 	@.venv/bin/python tests/soak/run.py $(if $(MINUTES),--minutes $(MINUTES),--hours $(or $(HOURS),1))
 
-soak-hosts: .venv/ready java ## one job on three hosts on this machine: fifty are cut off, twenty die; ten minutes and more
+soak-hosts: .venv/ready java services ## jobs on three hosts on this machine: fifty are cut off, 120 die; an hour and more
 	@.venv/bin/python tests/soak/failing_hosts.py
+	@.venv/bin/python tests/soak/etl_on_failing_hosts.py
 
 zoo-under-load: .venv/ready ## certify 24 members of the zoo, alone and beside busy loops (SEED=1); hours
 	@.venv/bin/python tests/soak/zoo_under_load.py --seed $(or $(SEED),1)

@@ -32,6 +32,7 @@ class Kind(Generic[Made]):
     count_nodes: Callable[[str], int]  # of the cluster at an address; raises OSError or ValueError
     is_installed: Callable[[str], bool]  # for a version
     made_of: str = "jars"
+    nodes: int = 1  # where none are named
     settings_inside: Mapping[str, Any] = field(default_factory=dict)  # of nodes that are killed between two writes
     short_lived: Callable[[Any], Any] = lambda installed: installed  # for frequent starts and little load
     contained: Callable[..., Any] | None = None  # (result of `install`, progress=): the same for containers

@@ -37,6 +37,7 @@ class WantedService:
     features: tuple[str, ...] = ()  # of Kafka: name=level
     java_options: tuple[str, ...] = ()  # of Kafka: they override ours
     breakable: bool = False  # faults will be injected: clients of Kafka connect through messages/message_proxy.py
+    shared: tuple[Path, ...] = ()  # of a Spark cluster: folders that all hosts see, although they lie in their own ones
     owner: int | None = None  # the pid that it ends with; None: this process; 0: none, it runs until it is stopped
 
     @property
@@ -153,6 +154,10 @@ class LocalService(ABC):
         """Logs and data; removed when the service is closed."""
         return self._handle.folder
 
+    def how_to_use(self) -> Sequence[str]:
+        """Lines for the user beside its address."""
+        return ()
+
     def start(self, *, node: int | None = None) -> None:
         deadline = Deadline(START_SECONDS)
         chosen = [one for one in self.chosen(node) if not self._handle.lives(one.name)]
@@ -210,6 +215,10 @@ class LocalService(ABC):
     def close(self) -> None:
         if self._owned:
             self.end()
+
+    def disown(self) -> None:
+        """It runs until it is stopped, and no longer ends with this process."""
+        self._handle.disown()
 
     def end(self) -> None:
         """Ends the service, also if another process started it (`services stop`)."""
@@ -299,7 +308,7 @@ def started(service_type: type[Made], wanted: WantedService, reserve: Callable[[
     `reserve` returns the details of its entry, which contain the ports. A lock allows one process at a time to call it.
     """
     trials = 1 if wanted.port else PORT_TRIALS
-    owner = os.getpid() if wanted.owner is None else wanted.owner
+    owner = wanted.owner or os.getpid()  # until it is ready: what is killed while it starts leaves nothing
     while True:
         trials -= 1
         with locked(running_folder() / ".lock"):
@@ -307,6 +316,8 @@ def started(service_type: type[Made], wanted: WantedService, reserve: Callable[[
         try:
             service.prepare()
             service.start()
+            if wanted.owner == 0:
+                service.disown()
             return service
         except PortTaken:
             service.end()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -123,6 +123,13 @@ class ServiceHandle:
     def last_output(self, name: str) -> str:
         """The end of its output."""
         return tail(self.folder / f"{name}.out")
+
+    def disown(self) -> None:
+        """From now on it runs until it is stopped, and does not end with this process."""
+        self._request({"do": "disown"})
+        self.entry = replace(self.entry, owner=0)
+        if self.daemon is not None:
+            self.daemon.returncode, self.daemon = 0, None  # this suppresses the ResourceWarning of Popen
 
     def end(self) -> None:
         """Kills every node and removes what they wrote. May be called again."""

@@ -38,9 +38,9 @@ def main(folder: str, entry: str, descriptors: tuple[int, int, int]) -> NoReturn
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    daemon = ServiceDaemon(Path(folder), socket.socket(fileno=listener))
+    daemon = ServiceDaemon(Path(folder), socket.socket(fileno=listener), entry=Path(entry), owner=owner)
     try:
-        daemon.serve(owner)
+        daemon.serve()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         daemon.kill_nodes()
@@ -113,19 +113,21 @@ class NodeProcess:
 
 
 class ServiceDaemon:
-    def __init__(self, folder: Path, listener: socket.socket) -> None:
-        self.folder, self.listener = folder, listener
+    def __init__(self, folder: Path, listener: socket.socket, *, entry: Path, owner: int) -> None:
+        """`owner`: its pidfd, or -1."""
+        self.folder, self.listener, self.entry, self.owner = folder, listener, entry, owner
         self.nodes: dict[str, NodeProcess | ContainerNode] = {}
         self.end_requester: socket.socket | None = None  # waits for the confirmation
 
-    def serve(self, owner: int) -> None:
-        poll = select.poll()
-        poll.register(self.listener, select.POLLIN)
-        if owner >= 0:
-            poll.register(owner, select.POLLIN)
-        while self.end_requester is None and owner not in dict(ready := poll.poll()):
-            if ready:
-                self.answer(self.listener.accept()[0])
+    def serve(self) -> None:
+        while self.end_requester is None:
+            poll = select.poll()
+            poll.register(self.listener, select.POLLIN)
+            if self.owner >= 0:
+                poll.register(self.owner, select.POLLIN)
+            if self.owner in dict(poll.poll()):
+                return
+            self.answer(self.listener.accept()[0])
 
     def answer(self, caller: socket.socket) -> None:
         caller.settimeout(1.0)  # a client sends its request right after connecting
@@ -157,9 +159,21 @@ class ServiceDaemon:
                     answer = {"unwatched": -listener}
             except OSError as error:
                 return {"refused": str(error)}, -1
+        elif request["do"] == "disown":
+            self.disown()
         elif request["do"] == "signal":
             self.nodes[name].signal(request["number"])
         return {**answer, "nodes": {name: node.status() for name, node in self.nodes.items()}}, listener
+
+    def disown(self) -> None:
+        """The entry keeps its file, because that is locked, and its length, because others may read it now."""
+        before = self.entry.read_bytes()
+        after = json.dumps({**json.loads(before), "owner": 0}).encode()
+        with self.entry.open("r+b", buffering=0) as file:
+            file.write(after.ljust(len(before)))
+        if self.owner >= 0:
+            os.close(self.owner)
+        self.owner = -1
 
     def started(self, name: str, request: dict[str, Any]) -> NodeProcess | ContainerNode:
         if not request.get("image"):

@@ -36,7 +36,7 @@ BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes 
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
 SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
-SECONDS_ON_HOSTS: Final = 600.0  # a host that is cut off, or dies, costs a run fifteen seconds
+SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifteen seconds; it happens at each step
 
 
 def within_budget(task: Task) -> ShouldStop:

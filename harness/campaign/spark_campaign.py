@@ -5,6 +5,7 @@ are in spark_plan.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -12,7 +13,8 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
+from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan, StepsOfHosts, steps_of_hosts
+from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, HEAL, KILL_HOST, SENTENCES, SLOW_LINK
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.generators import host_schedules
@@ -33,6 +35,10 @@ ON_SERVICES: Final = EndurancePlan(
     interval_ms=50,
     strike_seconds=3.0,
 )
+HEALED_EARLY: Final = 5
+CUTS_LEAST, DEAD_LEAST = 50, 20  # hosts cut off, and dead, that an endurance job on several hosts has
+ON_HOSTS: Final = EndurancePlan(rows=10_000, pace_ms=200, batch_rows=20, interval_ms=50, strike_seconds=3.0)
+SECONDS_PER_HOST: Final = 12.0  # from one fault of a host to the next, in an endurance job
 SHORT: Final = EndurancePlan(attempts=24, coordinators=3, workers=1, jobs=1, rows=100_000)
 
 
@@ -41,6 +47,14 @@ def endurance_for(budget_seconds: float) -> EndurancePlan:
     if budget_seconds >= FULL_SECONDS:
         return FULL
     return SHORT if budget_seconds else EndurancePlan()
+
+
+def on_hosts(steps: StepsOfHosts, *, kinds: Sequence[str] = tuple(SENTENCES)) -> EndurancePlan:
+    """Each kind as often as it has steps, so that it strikes at each, and in all as many cuts as there must be."""
+    of_hosts = {kind: HEALED_EARLY if kind == HEAL else len(steps.of(kind)) for kind in kinds}
+    more = CUTS_LEAST - sum(of_hosts[kind] for kind in kinds if kind in CUTS)
+    of_hosts |= {CUT: of_hosts[CUT] + max(0, more), KILL_HOST: max(of_hosts[KILL_HOST], DEAD_LEAST)}
+    return replace(ON_HOSTS, of_hosts=of_hosts)
 
 
 class SparkCampaign(CampaignInProcesses):
@@ -74,8 +88,16 @@ class SparkCampaign(CampaignInProcesses):
     def doubt_kinds_that_never_struck(self) -> None:
         """A fault of hosts may come to nothing: its stage ran then, and examined nothing."""
         struck = {kind for (_, kind), (_, fired, _, _) in self.results.coverage.cells.items() if fired}
-        left = sorted({kind for kind, _ in host_schedules.FIRST} - struck)
-        if self.has_breakable_hosts and self.results.steering.required_stages_done and left:
+        hosts, left = self.spark_runner.hosts, sorted({kind for kind, _ in host_schedules.FIRST} - struck)
+        if hosts is None:
+            return
+        for kind in [kind for kind in left if hosts.why_not(kind)]:  # a slow link shows no more than a cut
+            where = self.results.notes if kind == SLOW_LINK else self.results.unknowns
+            where.append(
+                f"no host had a {kind}, because this kernel, or its tools, cannot do that: {hosts.why_not(kind)}"
+            )
+            left.remove(kind)
+        if self.results.steering.required_stages_done and left:
             self.results.unknowns.append(
                 f"none of the schedules with {', '.join(left)} struck a host. Run it again on a less busy machine"
             )
@@ -110,15 +132,33 @@ class SparkCampaign(CampaignInProcesses):
                     self.run_schedules([Schedule((Fault(place.actor, before, 1, "kill"), place))])
 
     def run_endurance_job(self) -> None:
-        steps = list(dict.fromkeys((self.baseline.names[actor], point) for actor, point in self.baseline.trace))
         plan = ON_SERVICES if self.has_breakable_service and self.endurance.attempts else self.endurance
         if plan not in (FULL, ON_SERVICES):
             wanted = f"{len(FULL.kinds)} deaths and {FULL.rows:,} rows"
             self.stage.cut = f"{len(plan.kinds)} deaths and {plan.rows:,} rows; {FULL_SECONDS:.0f} s would do {wanted}"
-        if not plan.attempts:
-            return
-        outcome = EnduranceJob(self.spark_runner, plan, steps=steps, progress=self.results.progress).run()
+        if plan.attempts:
+            self._endure(plan)
+
+    def run_endurance_job_on_hosts(self) -> None:
+        """Every kind that these hosts can have, at every step."""
+        steps = StepsOfHosts(steps_of_hosts(self._steps()))
+        kinds = [kind for kind in SENTENCES if self.can_inject(Fault(*steps.every[0], 1, kind))]
+        plan = on_hosts(steps, kinds=kinds)
+        self.stop_if_it_takes_too_long(len(plan.kinds) * SECONDS_PER_HOST)
+        job = self._endure(plan)
+        for fault in job.faults[:-1]:  # the last one is counted with the run
+            self.results.coverage.count(fault.point, fault.kind)
+        if left := job.of_hosts.left_out([kind for kind in kinds if kind != HEAL]):
+            self.stage.cut = self.stage.cut or f"{len(left)} steps were not passed in time, such as {left[0]}"
+
+    def _steps(self) -> list[tuple[str, str]]:
+        return list(dict.fromkeys((self.baseline.names[actor], point) for actor, point in self.baseline.trace))
+
+    def _endure(self, plan: EndurancePlan) -> EnduranceJob:
+        job = EnduranceJob(self.spark_runner, plan, steps=self._steps(), progress=self.results.progress)
+        outcome = job.run()
         self.results.coverage.bounds.note_rows(outcome.run_result)
         Campaign.take(self, outcome.run_result)  # its schedule is no replay: no second run locates a line
         self.results.notes.append(outcome.summary)
         self.stop_if_asked()
+        return job

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, KILL_HOST
+from sinkproof.chaos.faults.faults_of_hosts import CUT, HEAL, KILL_HOST, SENTENCES
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
@@ -36,6 +36,11 @@ SERVICE_KILL, SERVICE = "service-kill", "the external system"
 EVENTS_SHOWN_MOST: Final = 200
 OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
+HEALED_AT: Final = "generation.before"  # of the coordinator: the silence was noticed, and nothing replaced yet
+REPORT_SECONDS: Final = 10.0
+NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
+BEFORE_COMMIT: Final = ("open.", "fence.", "begin.", "write.")
+INSIDE_STEPS: Final = ("file.", "socket.")
 ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
 
 
@@ -48,8 +53,7 @@ class EndurancePlan:
     workers: int = 0
     jobs: int = 0
     services: int = 0  # of external systems: killed and started again, at any moment
-    hosts: int = 0  # that die, where the job runs on several
-    cuts: int = 0  # of hosts from the others, but not from the target
+    of_hosts: Mapping[str, int] = field(default_factory=dict)  # kind -> how often, where the job runs on several
     rows: int = 0
     pace_ms: int = 4
     batch_rows: int = 250
@@ -65,8 +69,7 @@ class EndurancePlan:
             ("kill-worker", "attempt"): self.workers,
             ("kill-job", "attempt"): self.jobs,
             (SERVICE_KILL, SERVICE): self.services,
-            (KILL_HOST, "attempt"): self.hosts,
-            (CUT, "attempt"): self.cuts,
+            **{(kind, "attempt"): times for kind, times in self.of_hosts.items()},
         }
         every = [((at + 0.5) / times, kind) for kind, times in wanted.items() for at in range(times)]
         return [kind for _, kind in sorted(every)]
@@ -87,14 +90,42 @@ class EnduranceOutcome:
     summary: str
 
 
+class StepsOfHosts:
+    """Of the steps, where each kind struck least often so far; of these, where it was tried least often."""
+
+    def __init__(self, steps: Sequence[tuple[str, str]]) -> None:
+        self.every = steps
+        self.of_commit = [step for step in steps if not step[1].startswith(BEFORE_COMMIT)]
+        self.struck: Counter[tuple[str, str]] = Counter()  # by kind and point
+        self.tried: Counter[tuple[str, str]] = Counter()
+
+    def of(self, kind: str) -> Sequence[tuple[str, str]]:
+        """(actor, point) of those at which the kind is to strike: the commonest kinds also where no commit is near."""
+        return self.every if kind in (CUT, KILL_HOST) else self.of_commit
+
+    def next(self, kind: str) -> tuple[str, str]:
+        at = min(self.of(kind), key=lambda step: (self.struck[kind, step[1]], self.tried[kind, step[1]]))
+        self.tried[kind, at[1]] += 1
+        return at
+
+    def note(self, fault: Fault) -> None:
+        self.struck[fault.kind, fault.point] += 1
+
+    def left_out(self, kinds: Sequence[str]) -> list[str]:
+        return [f"{kind} {point}" for kind in kinds for _, point in self.of(kind) if not self.struck[kind, point]]
+
+
 class EnduranceJob:
     def __init__(
         self, runner: SparkRunner, plan: EndurancePlan, *, steps: Sequence[tuple[str, str]], progress: Progress
     ) -> None:
         self.runner, self.plan, self.progress = runner, plan, progress
         self.places = {victim: cycle(_in_turn(victim, steps)) for victim in ("attempt", COORDINATOR)}
+        self.of_hosts = StepsOfHosts(steps_of_hosts(steps))
         self.story: list[Happening] = []
-        self.rows, self.strikes, self.services_killed = 0, 0, 0
+        self.rows, self.services_killed, self.now = 0, 0, "its start"
+        self.faults: list[Fault] = []  # that struck
+        self.struck: Counter[str] = Counter()  # the same, by kind
         self.names: tuple[str, ...] = ()
         self.outages = Outages(runner.scratch.services)
         self.note: Callable[[Happening], None] = self.story.append  # replaced while the job runs
@@ -130,7 +161,8 @@ class EnduranceJob:
     def _strike_all(self, execution: Execution) -> None:
         self._await_rows(execution, seconds=SECONDS_PER_SESSION)
         for kind, victim in self.plan.kinds:
-            self.progress.step(f"the endurance job: {self.rows:,} rows, {kind} of {victim}", self.strikes)
+            self.now = f"{kind} of {victim}"
+            self._report()
             if kind == SERVICE_KILL:
                 self._kill_services(execution)
             else:
@@ -142,13 +174,14 @@ class EnduranceJob:
 
     def _strike(self, execution: Execution, kind: str, victim: str) -> None:
         """Arms the next point until an actor passes it; then waits until more rows than before are complete."""
-        struck = self.strikes
-        while self.strikes == struck:
-            faults = self._next_faults(kind, victim)
-            self.armed.arm(faults)
-            self._strike_in_time(execution, struck + len(faults), Deadline(self.plan.strike_seconds))
-        patience = SECONDS_PER_SESSION if kind in ("kill-job", KILL_HOST, CUT) else SECONDS_STILL
-        self._await_rows(execution, seconds=patience)
+        before = self.struck[kind]
+        while self.struck[kind] == before:
+            cuts = self.struck[CUT]
+            self._try(execution, self._next_faults(kind, victim), seconds=self.plan.strike_seconds)
+            if kind == HEAL and self.struck[CUT] > cuts:  # the next restart is the one of which this is the cause
+                self._try(execution, [self._fault(COORDINATOR, HEALED_AT, HEAL)], seconds=NOTICED_SECONDS)
+        of_session = kind == "kill-job" or kind in SENTENCES
+        self._await_rows(execution, seconds=SECONDS_PER_SESSION if of_session else SECONDS_STILL)
 
     def _kill_services(self, execution: Execution) -> None:
         """At any moment of the job. On return, all nodes answer again and the job has made progress."""
@@ -158,17 +191,25 @@ class EnduranceJob:
         self.outages.await_end()
 
     def _next_faults(self, kind: str, victim: str) -> list[Fault]:
-        """The next place in turn. A step of opening is passed only after a death, which is then injected first."""
-        actor, point = next(self.places[victim])
-        counts = read_counts(self.folder.counts_path(actor))
-        last = Fault(actor, point, counts[point] + 1, kind)
-        if point not in OPENING:
-            return [last]
-        first = COORDINATOR_AGAIN if actor == COORDINATOR else ATTEMPT_AGAIN
-        return [Fault(actor, first, counts[first] + 1, "kill"), last]
+        """The next place in turn. A step of opening is passed only after a death, which is then injected first. What is
+        to be healed is cut first.
+        """
+        actor, point = self.of_hosts.next(kind) if kind in SENTENCES else next(self.places[victim])
+        faults = [self._fault(actor, point, CUT if kind == HEAL else kind)]
+        if point in OPENING:
+            faults.insert(0, self._fault(actor, COORDINATOR_AGAIN if actor == COORDINATOR else ATTEMPT_AGAIN, "kill"))
+        return faults
+
+    def _fault(self, actor: str, point: str, kind: str) -> Fault:
+        """The next time that it is passed."""
+        return Fault(actor, point, read_counts(self.folder.counts_path(actor))[point] + 1, kind)
+
+    def _try(self, execution: Execution, faults: Sequence[Fault], *, seconds: float) -> None:
+        self.armed.arm(faults)
+        self._strike_in_time(execution, self.struck.total() + len(faults), Deadline(seconds))
 
     def _strike_in_time(self, execution: Execution, strikes: int, patience: Deadline) -> None:
-        self._until(execution, lambda: self.strikes >= strikes or patience.over)
+        self._until(execution, lambda: self.struck.total() >= strikes or patience.over)
 
     def _await_rows(self, execution: Execution, *, seconds: float = SECONDS_STILL) -> None:
         """Until more rows than now are complete."""
@@ -176,18 +217,31 @@ class EnduranceJob:
         self._until(execution, lambda: self.rows > before, seconds=seconds)
 
     def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_STILL) -> None:
-        deadline = Deadline(seconds)
+        deadline, silence = Deadline(seconds), Deadline(REPORT_SECONDS)
         while not reached():
+            if silence.over:  # a long silence would be taken for a hang
+                silence = Deadline(REPORT_SECONDS)
+                self._report(schedules=0)
             for happening in execution.poll():
                 self.story.append(happening)
                 self.note(happening)
-                self.strikes += happening["what"] == "struck"
+                if happening["what"] == "struck":
+                    self._note_strike(parse(happening["fault"]).faults[0])
                 if happening["what"] == "complete":
                     self.rows = happening["rows"]
             if execution.over and not reached():
                 raise SparkFailed(f"the endurance job ended by itself: {execution.why or 'no reason was given'}")
             if deadline.over:
                 raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(execution.recent)}")
+
+    def _report(self, *, schedules: int = 1) -> None:
+        what = f"the endurance job: {self.rows:,} rows, {self.now}"
+        self.progress.step(what, self.struck.total(), schedules=schedules)
+
+    def _note_strike(self, fault: Fault) -> None:
+        self.faults.append(fault)
+        self.struck[fault.kind] += 1
+        self.of_hosts.note(fault)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -201,8 +255,8 @@ class EnduranceJob:
             anomalies += _anomalies(seen)
         kinds = Counter({SERVICE_KILL: self.services_killed} if self.services_killed else {})
         kinds += Counter(str(strike["fault"]).rpartition("=")[2] for strike, _ in found)
-        faults = tuple(parse(each["fault"]).faults[0] for each in self.story if each["what"] == "struck")
-        kinds += Counter(fault.kind for fault in faults if fault.kind in CUTS)
+        faults = tuple(self.faults)
+        kinds += Counter(fault.kind for fault in faults if fault.kind in SENTENCES and fault.kind != KILL_HOST)
         killed = ", ".join(f"{times} x {kind}" for kind, times in sorted(kinds.items()))
         places = {fault.point for fault in faults}
         run_result = EnduranceResult(
@@ -258,3 +312,12 @@ def _in_turn(victim: str, steps: Sequence[tuple[str, str]]) -> list[tuple[str, s
         for actor, point in steps
         if (actor == COORDINATOR) is (victim == COORDINATOR) and not point.startswith(ONLY_AT_THE_END)
     ]
+
+
+def steps_of_hosts(steps: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Each step of the protocol once, with a sink that passes it, else a source; none inside a step."""
+    found: dict[str, str] = {}
+    for actor, point in sorted(_in_turn("attempt", steps), key=lambda step: not step[0].startswith("sink")):
+        if not point.startswith(INSIDE_STEPS):
+            found.setdefault(point, actor)
+    return [(actor, point) for point, actor in found.items()]

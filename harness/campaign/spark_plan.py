@@ -27,6 +27,12 @@ def kills_at_lines(campaign: Campaign) -> Iterator[Schedule]:
 SPARK_PLAN: Final[Plan] = (
     Stage(name="faults of hosts", schedules=host_schedules.each_kind, needs=(Need.HOSTS,), required=True),
     Stage(
+        name="endurance job on hosts that fail",
+        explore=SparkCampaign.run_endurance_job_on_hosts,
+        needs=(Need.HOSTS, Need.ENDURANCE),
+        required=True,
+    ),
+    Stage(
         name="endurance job with a service",
         explore=SparkCampaign.run_endurance_job,
         needs=(Need.SERVICE, Need.ENDURANCE),

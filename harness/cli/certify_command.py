@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from sinkproof.chaos.clock import utc_now
-from sinkproof.cli.command_parts import SHELL_CHOICE, Budget, Seconds, in_words, progress_on, shells_for
+from sinkproof.cli.command_parts import (
+    SHELL_CHOICE,
+    Budget,
+    Seconds,
+    in_words,
+    progress_on,
+    share_scratch_with,
+    shells_for,
+)
 from sinkproof.cli.exit_status import Terminated, leave
 from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERRUPTED
@@ -53,7 +61,7 @@ BUDGETS: Final = (
     default="local[6,100000]",
     show_default=True,
     help="The Spark master, with a slot for each subtask; cluster:3 starts one of three hosts on this machine, which "
-    "are killed and cut off, too.",
+    "are killed and cut off, too. Hosts of `services start spark-cluster` are not.",
 )
 @click.option(
     "--fan-out",
@@ -141,13 +149,13 @@ def certify(
     if options["plan"]:
         click.echo(_plans(("process",) if command_line else shells_for(options["shell"], everything=False)))
         return
+    share_scratch_with(options["master"])
     locators = list(subjects) or ([] if command_line else _embedded())
     if command_line:
         locators.append(locator(command_line, reader, options["claims"]))
     waivers = waivers_of(Path.cwd())  # before anything runs: a mistake there is told at once
     shells = ("process",) if command_line else shells_for(options["shell"], everything=not subjects)
-    out = options["out"] or _new_folder()
-    budget = options["budget"]
+    out, budget = options["out"] or _new_folder(), options["budget"]
     default = BUDGET_SECONDS_OF_COMMAND if command_line else default_budget(subjects, shells, options["master"])
     chosen = Options(
         shells=shells,

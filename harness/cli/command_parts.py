@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -51,6 +52,14 @@ class Budget(Seconds):
 def in_words(seconds: float) -> str:
     """The shortest form that `Seconds` reads: 4m, 10s."""
     return f"{seconds / 60:g}m" if seconds % 60 == 0 and seconds > 60 else f"{seconds:g}s"
+
+
+def share_scratch_with(master: str) -> None:
+    """The hosts of a cluster of `services start` see one folder of it, and not /tmp and /dev/shm of this machine."""
+    from sinkproof.chaos.services.spark_cluster.standing_cluster import standing_cluster
+
+    if (known := standing_cluster(master)) is not None:
+        os.environ["SINKPROOF_SCRATCH"] = known.scratch
 
 
 def shells_for(chosen: str | None, *, everything: bool) -> tuple[str, ...]:

@@ -19,6 +19,8 @@ from sinkproof.chaos.services.container_nodes import engine_version
 from sinkproof.chaos.services.jvm import find_java, how_to_install, java_version
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.service_catalogue import KINDS
+from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
+from sinkproof.chaos.services.spark_cluster.standing_cluster import SPARK_CLUSTER
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import INSTALL as INSTALL_GO
 from sinkproof.chaos.services.toxiproxy.toxiproxy_server import find_go
 from sinkproof.chaos.system_calls.outward_calls import TRIED, machine
@@ -51,7 +53,7 @@ def examine(versions: Mapping[str, str]) -> Iterator[MachineFinding]:
     yield _resolver()
     yield _go()
     for kind in KINDS.values():
-        yield _installed(kind, versions.get(kind.name) or kind.version)
+        yield _hosts() if kind is SPARK_CLUSTER else _installed(kind, versions.get(kind.name) or kind.version)
         yield _running(kind)
     yield _engine()
     yield _system_calls()
@@ -146,6 +148,17 @@ def _installed(kind: Kind[Any], version: str) -> MachineFinding:
         return MachineFinding(f"{kind.title}'s {kind.made_of}", OK, f"{version} in {cache_folder()}")
     step = f"Run: sinkproof services start {kind.name} (it fetches them once)"
     return MachineFinding(f"{kind.title}'s {kind.made_of}", OPTIONAL, f"{version} is not there yet", step)
+
+
+def _hosts() -> MachineFinding:
+    """They are made, and are gone."""
+    name = "hosts in namespaces"
+    try:
+        with NamespaceHosts(2, shared=[]) as hosts:
+            left = "".join(f"; none has a fault {kind}: {why}" for kind, why in hosts.unfit.items())
+    except ServiceUnavailable as error:
+        return MachineFinding(name, OPTIONAL, f"{error.what}: {error.evidence}", error.next_step)
+    return MachineFinding(name, OK, f"can be made: --master cluster:3{left}")
 
 
 def _running(kind: Kind[Any]) -> MachineFinding:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder
     from sinkproof.pipeline.pipeline_runner import PipelineOutcome, Runnable
 
-RETRIES: Final = (
-    100_000  # of a task: killed workers are ordinary events here, but in local mode Spark gives up after one
-)
 OURS: Final = {  # settings that a user may not change, and what to do instead
     "spark.master": ": name it with --master",
     "spark.python.daemon.module": "",
@@ -95,13 +92,12 @@ def url_in(options: Mapping[str, Any]) -> str:
 
 
 def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any]) -> PipelineOutcome:
-    from sinkproof.chaos.services.spark_cluster.standalone_spark import StandaloneSpark, hosts_in
+    from sinkproof.cli.pipeline_cluster import cluster_for
     from sinkproof.pipeline.pipeline_metrics import ServedMetrics
     from sinkproof.pipeline.pipeline_progress import open_line
     from sinkproof.pipeline.pipeline_runner import PipelineOutcome, prepare
     from sinkproof.pipeline.pipeline_runner import run as follow
-    from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
-    from sinkproof.subject.scratch import scratch_folder, sweep_folders_of_the_dead
+    from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
     beginning = prepare(pipeline, folder)
     if beginning.over:
@@ -114,20 +110,7 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
         if options["metrics_port"] is not None:
             progress = metrics = ServedMetrics(progress, port=options["metrics_port"])
             progress.say(f"metrics: {metrics.url}")
-        of_spark = cleaning.enter_context(scratch_folder())
-        tasks, given = len(pipeline.plan.subtasks), options["master"] or ""
-        cluster = Cluster(
-            folder=of_spark,
-            master=_master(given, tasks),
-            executors_seconds=options["executors_ms"] / 1000,
-            say=progress.say,
-        )
-        cluster.settings = dict(options["settings"])
-        if count := hosts_in(given):
-            progress.say(f"starting a Spark cluster of {count} hosts")
-            hosts = StandaloneSpark.for_tasks(tasks, hosts=count, folder=of_spark / "hosts", shared=[folder.path])
-            cleaning.enter_context(hosts)
-            cluster.be_on(hosts.master, inside=hosts.command(), environment=hosts.environment, slots=hosts.slots)
+        cluster = cleaning.enter_context(cluster_for(pipeline, folder, options=options, say=progress.say))
         cleaning.callback(cluster.close)
         cleaning.callback(progress.close)
         progress.say("starting Spark")
@@ -139,11 +122,6 @@ def _run(pipeline: Runnable, folder: PipelineFolder, options: Mapping[str, Any])
                 progress=progress,
                 stop_requested=lambda: interrupts.count > 0,
             )
-
-
-def _master(given: str, tasks: int) -> str:
-    master = given or f"local[{tasks}]"
-    return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{RETRIES}]", master)
 
 
 class Interrupts:
@@ -196,7 +174,8 @@ def _as_json(outcome: PipelineOutcome, path: Path) -> str:
 OPTIONS: Final = (
     click.option(
         "--master",
-        help="A Spark master with a slot for each task; cluster:3 starts one of three hosts on this machine.  "
+        help="A Spark master with a slot for each task, also of `services start spark-cluster`; cluster:3 starts "
+        "one of three hosts on this machine for this command.  "
         "[default: local, with enough slots]",
     ),
     click.option(

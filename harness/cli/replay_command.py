@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sinkproof.cli.command_parts import share_scratch_with
 from sinkproof.cli.exit_status import leave
 from sinkproof.cli.service_flags import service_options
 from sinkproof.judging.verdict_and_exit_codes import EXIT_INTERNAL, Verdict
@@ -41,6 +42,7 @@ def replay(schedule: str, subject: str, services: ServiceOptions, **options: Any
     from sinkproof.certifier.replay import ReplayFailed, describe
     from sinkproof.certifier.replay import replay as run
 
+    share_scratch_with(options["master"] or "")
     try:
         how = {"shell": options["shell"], "here": options["here"], "master": options["master"] or ""}
         outcome = run(schedule, subject, services=services, **how)

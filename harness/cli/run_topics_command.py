@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sinkproof.cli.command_parts import with_options
-from sinkproof.cli.exit_status import leave
 from sinkproof.cli.pipeline_run import OPTIONS, Milliseconds, run_pipeline, url_in
-from sinkproof.judging.verdict_and_exit_codes import EXIT_USAGE
 
 if TYPE_CHECKING:
     from sinkproof.pipeline.output_folder import PipelineFolder
@@ -127,11 +125,6 @@ def windows(size_ms: int, out_of_order_ms: int, idle_after_ms: int, **options: A
 
 
 def _run(command: str, options: dict[str, Any], **parts: Any) -> None:
-    from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
-
-    if hosts_in(options["master"] or ""):
-        why = f"the hosts of {options['master']} have no way to Kafka"
-        leave(f"{why}. Leave out --master, or name a Spark master of your own", EXIT_USAGE)
     topic_from, topic_to = options["topic_from"], options["topic_to"]
     usual = Path(".sinkproof") / f"{command}-{topic_from}-{topic_to}"
     path = usual if url_in(options) else Path(options["checkpoints"] or usual)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,8 +19,8 @@ SEVERAL: Final = click.argument("names", type=ServiceName(), nargs=-1)
 
 @click.group()
 def services() -> None:
-    """Start and stop external systems that several commands use: kafka, cassandra, toxiproxy, and those that other
-    packages register (`sinkproof.services`).
+    """Start and stop external systems that several commands use: kafka, cassandra, toxiproxy, spark-cluster, and those
+    that other packages register (`sinkproof.services`).
 
     `sinkproof run` uses them, and so do contracts that start none. Registered pairs start and end one of their own.
     """
@@ -29,11 +30,31 @@ def services() -> None:
 @SEVERAL
 @version_options
 @service_options("services")
-@click.option("--nodes", type=click.IntRange(1, 9), default=1, show_default=True, help="Nodes of the cluster.")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Port of the first node.  [default: any that is free]")
+@click.option(
+    "--nodes", type=click.IntRange(1, 9), help="Nodes of the cluster.  [default: 1; of spark-cluster 3 hosts]"
+)
+@click.option(
+    "--port",
+    type=click.IntRange(1024, 65535),
+    help="Port of the first node.  [default: any that is free; of spark-cluster 7077]",
+)
+@click.option(
+    "--shared",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    multiple=True,
+    help="Of spark-cluster: a folder below /tmp or /dev/shm that all hosts see; else each has these two for itself. "
+    "The current folder is seen by all. Any number of times.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def start(
-    names: tuple[str, ...], *, nodes: int, port: int | None, services: ServiceOptions, as_json: bool, **chosen: str
+    names: tuple[str, ...],
+    *,
+    nodes: int | None,
+    port: int | None,
+    shared: tuple[Path, ...],
+    services: ServiceOptions,
+    as_json: bool,
+    **chosen: str,
 ) -> None:
     """Start services on loopback that run until they are stopped, and print their addresses.
 
@@ -45,11 +66,13 @@ def start(
         raise click.UsageError("--port is for one service")
     rows = []
     for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES[:1])]:
-        wanted = WantedService(nodes=nodes, port=port or 0, owner=0)
+        wanted = WantedService(nodes=nodes or kind.nodes, port=port or 0, shared=shared, owner=0)
         version = chosen.get(f"{kind.name}_version") or kind.version
         service, new = kind.start_detached(version, wanted, progress=_talk, everywhere=services.services)
         if not new:
             _talk(f"{kind.title} {service.version} runs already")
+        for line in service.how_to_use():
+            _talk(line)
         rows.append(_row(service))
     if as_json:
         click.echo(json.dumps(rows if len(rows) > 1 else rows[0], indent=1))
@@ -85,6 +108,8 @@ def status(as_json: bool) -> None:
         living = ", ".join(f"{node} ({pid})" for node, pid in row["living"].items()) or "none"
         click.echo(f"{row['kind']} {row['version']}  {row['endpoint']}\n  {until}; living nodes: {living}")
         click.echo(f"  logs and data: {row['folder']}")
+        for line in row["use"]:
+            click.echo(f"  {line}")
         if row["died"]:
             click.echo(f"  died by itself: {row['died']}")
     if not rows:
@@ -100,7 +125,7 @@ def stop(names: tuple[str, ...]) -> None:
     """
     from sinkproof.chaos.services.service_catalogue import KINDS
 
-    for kind in [KINDS[name] for name in dict.fromkeys(names or SERVICES)]:
+    for kind in [KINDS[name] for name in dict.fromkeys(names or KINDS)]:
         service = kind.running()
         if service is not None:
             service.end()
@@ -123,4 +148,5 @@ def _row(service: LocalService) -> dict[str, Any]:
         "living": {str(node): service.pid(node) for node in service.living()},
         "died": service.died_by_itself(),
         "folder": str(service.folder),
+        "use": list(service.how_to_use()),
     }

@@ -70,17 +70,18 @@ class ClusterHosts:
         """Empty: these hosts can fail in this way."""
         return self.spark.hosts.unfit.get(LINK_OF.get(kind, links.CUT), "")
 
-    def lead_to(self, services: ServicesInUse) -> None:
-        """Raises ContractError for a service that this certification has not started."""
-        if foreign := sorted(services.used - services.own.keys()):
-            raise ContractError(
-                f"the hosts of this cluster have no way to {' and '.join(foreign)}, which this certification has not "
-                "started. Start it in `setup` by scratch.service(..., start=True), or name a Spark master of your own "
-                "with --master"
-            )
-        own: Sequence[LocalService] = list(services.own.values())
-        found = [address for one in own for address in (*one.endpoint.split(","), *one.direct_endpoint.split(","))]
-        self.relays.lead_to(list(dict.fromkeys(found)))
+
+def lead_to_services(relays: ServiceRelays, services: ServicesInUse) -> None:
+    """Raises ContractError for a service that this certification has not started."""
+    if foreign := sorted(services.used - services.own.keys()):
+        raise ContractError(
+            f"the hosts of this cluster have no way to {' and '.join(foreign)}, which this certification has not "
+            "started. Start it in `setup` by scratch.service(..., start=True), or name a Spark master of your own "
+            "with --master"
+        )
+    own: Sequence[LocalService] = list(services.own.values())
+    found = [address for one in own for address in (*one.endpoint.split(","), *one.direct_endpoint.split(","))]
+    relays.lead_to(list(dict.fromkeys(found)))
 
 
 @contextmanager

@@ -19,10 +19,12 @@ from sinkproof.chaos.faults.faults_of_hosts import KILL_HOST
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
 from sinkproof.chaos.services.cache_folders import running_folder
+from sinkproof.chaos.services.spark_cluster.service_relays import ServiceRelays
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
+from sinkproof.chaos.services.spark_cluster.standing_cluster import CORES_MOST, KnownCluster, standing_cluster
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.chaos.shared.point_counts import read_counts
-from sinkproof.execution.host_faults import ClusterHosts, HostFaults, cluster_hosts
+from sinkproof.execution.host_faults import ClusterHosts, HostFaults, cluster_hosts, lead_to_services
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import Observer
@@ -32,7 +34,7 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, S
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import found_anywhere
-from sinkproof.subject.scratch import Scratch, fresh_folder
+from sinkproof.subject.scratch import Scratch, fresh_folder, scratch_folder
 from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
@@ -47,11 +49,21 @@ class SparkRunner(ScheduleRunner):
     """Runs schedules on real Spark; no part of a run is simulated."""
 
     def __init__(
-        self, contract: Contract, scratch: Scratch, *, cluster: Cluster, folder: Path, hosts: ClusterHosts | None = None
+        self,
+        contract: Contract,
+        scratch: Scratch,
+        *,
+        cluster: Cluster,
+        folder: Path,
+        hosts: ClusterHosts | None = None,
+        relays: ServiceRelays | None = None,
     ) -> None:
-        """`hosts`: those of the cluster, if this certification has started them and may break them."""
+        """`hosts`: those of the cluster, if this certification has started them and may break them; `relays`: how hosts
+        reach external systems.
+        """
         super().__init__(contract, scratch)
         self.cluster, self.folder, self.hosts = cluster, folder, hosts
+        self.relays = hosts.relays if hosts is not None else relays
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -64,8 +76,8 @@ class SparkRunner(ScheduleRunner):
 
     def _lead_to_services(self) -> None:
         """`setup` has started them."""
-        if self.hosts is not None:
-            self.hosts.lead_to(self.scratch.services)
+        if self.relays is not None:
+            lead_to_services(self.relays, self.scratch.services)
 
     @property
     def where(self) -> Mapping[str, Any]:
@@ -116,7 +128,7 @@ class SparkRunner(ScheduleRunner):
     def _follow(self, run: SparkRun, *, tasks: int) -> tuple[list[Happening], str]:
         """All events, and why the run did not end (empty if it did)."""
         story: list[Happening] = []
-        is_slow = self.hosts is not None or self.scratch.services.breakable()
+        is_slow = self.relays is not None or self.scratch.services.breakable()
         execution = self.cluster.begin(run, tasks=tasks)
         seconds = RUN_SECONDS_IF_SLOW if is_slow else RUN_SECONDS
         try:
@@ -271,10 +283,27 @@ def fresh_hosts(count: int, *, shared: Sequence[Path]) -> Iterator[tuple[Cluster
 
 
 @contextmanager
+def on_standing_hosts(known: KnownCluster) -> Iterator[tuple[Cluster, ServiceRelays]]:
+    """A driver on a cluster of `services start`; this certification may not break its hosts."""
+    with scratch_folder(home=Path(known.scratch)) as folder, ServiceRelays(known.hosts) as relays:
+        cluster, slots = Cluster(folder=folder), known.slots(TASKS_MOST)
+        cluster.settings = {CORES_MOST: str(slots)}
+        cluster.be_on(known.master, inside=known.inside, environment=known.environment, slots=slots)
+        with cluster:
+            yield cluster, relays
+
+
+@contextmanager
 def spark_runner_on(
-    cluster: Cluster, contract: Contract, scratch: Scratch, *, hosts: ClusterHosts | None = None
+    cluster: Cluster,
+    contract: Contract,
+    scratch: Scratch,
+    *,
+    hosts: ClusterHosts | None = None,
+    relays: ServiceRelays | None = None,
 ) -> Iterator[SparkRunner]:
-    with SparkRunner(contract, scratch, cluster=cluster, folder=cluster.folder, hosts=hosts) as runner:
+    folder = cluster.folder
+    with SparkRunner(contract, scratch, cluster=cluster, folder=folder, hosts=hosts, relays=relays) as runner:
         runner.find_own_files()
         yield runner
 
@@ -284,12 +313,15 @@ def spark_runner(contract: Contract, scratch: Scratch, *, master: str = MASTER) 
     """A runner with a session of its own, and with hosts of its own if the master says so."""
     with ExitStack() as stack:
         hosts: ClusterHosts | None = None
+        relays: ServiceRelays | None = None
         if count := hosts_in(master):
             shared = [scratch.path, *found_below(contract.locator)]
             cluster, hosts = stack.enter_context(fresh_hosts(count, shared=shared))
+        elif (known := standing_cluster(master)) is not None:
+            cluster, relays = stack.enter_context(on_standing_hosts(known))
         else:
             cluster = stack.enter_context(fresh_cluster(master=master))
-        yield stack.enter_context(spark_runner_on(cluster, contract, scratch, hosts=hosts))
+        yield stack.enter_context(spark_runner_on(cluster, contract, scratch, hosts=hosts, relays=relays))
 
 
 def found_below(locator: str) -> list[Path]:

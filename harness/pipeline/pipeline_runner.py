@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +66,14 @@ class Runnable(Protocol):
     def total(self) -> int:
         """How many rows the input has by now."""
 
+    @property
+    def reads(self) -> Sequence[str]:
+        """Folders, besides that of the job, that each process reads."""
+
+    @property
+    def services(self) -> Sequence[str]:
+        """HOST:PORT of the external systems that each process connects to."""
+
     def arguments(self, folder: Path) -> Mapping[str, Any]:
         """The arguments of the recipe."""
 
@@ -86,6 +94,11 @@ class Pipeline:
     recipe: str = COUNT
     bounded: bool = True
     begun: int = 0
+    services: Sequence[str] = ()
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return list(dict.fromkeys(os.path.dirname(os.path.abspath(each["path"])) for each in self.job.get("files", ())))
 
     @property
     def total(self) -> int:

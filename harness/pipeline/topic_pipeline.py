@@ -5,8 +5,9 @@ The folder of its checkpoints identifies the job. Its unique name is the prefix 
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +63,7 @@ class TopicPipeline:
             ends=ends if options.until_end else None,
             batch_rows=options.batch_rows,
         )
-        cluster = view.cluster()
+        cluster, self.services = view.cluster(), view.addresses()
         self.job = {
             "command": options.command,
             "sink": options.strategy,
@@ -74,6 +75,12 @@ class TopicPipeline:
         }
         self.begun = sum(begins.values())
         self._view, self._ends = view, ends
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """Of the function that transforms, and of the settings of clients."""
+        files = self.options.parts.get("transform", "").rpartition(":")[0], self.options.endpoint.partition("@")[2]
+        return [os.path.dirname(file) for file in files if os.path.isabs(file)]
 
     @property
     def total(self) -> int:

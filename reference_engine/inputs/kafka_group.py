@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.kafka_client.client_settings import brokers_of
 from sinkproof.reference_engine.dataflow.replayable_sources import InputError
 from sinkproof.reference_engine.inputs.kafka_source import (
     ANONYMOUS,
@@ -57,6 +58,12 @@ class TopicView:
     def cluster(self) -> str:
         """The id of the cluster, which stays when addresses change."""
         return str(self.client.list_topics(self.topic, timeout=self.seconds).cluster_id)
+
+    def addresses(self) -> list[str]:
+        """HOST:PORT of every broker: where clients begin, and where brokers say that they are."""
+        brokers = self.client.list_topics(self.topic, timeout=self.seconds).brokers.values()
+        found = [*brokers_of(self.endpoint), *(f"{broker.host}:{broker.port}" for broker in brokers)]
+        return list(dict.fromkeys(found))
 
     def close(self) -> None:
         self.client.close()

@@ -9,9 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 
-from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
+from sinkproof.campaign.spark_campaign import ON_HOSTS
+from sinkproof.campaign.spark_endurance import EnduranceJob
 from sinkproof.chaos.clock import now
+from sinkproof.chaos.faults.faults_of_hosts import CUT, KILL_HOST
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.spark_runner import spark_runner
 from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
@@ -34,15 +37,7 @@ def main() -> int:
     parser.add_argument("--dead", type=int, default=20)
     parser.add_argument("--rows", type=int, default=10_000)
     chosen = parser.parse_args()
-    plan = EndurancePlan(
-        cuts=chosen.cuts,
-        hosts=chosen.dead,
-        rows=chosen.rows,
-        pace_ms=200,
-        batch_rows=20,
-        interval_ms=50,
-        strike_seconds=3.0,
-    )
+    plan = replace(ON_HOSTS, of_hosts={CUT: chosen.cuts, KILL_HOST: chosen.dead}, rows=chosen.rows)
     with scratch_folder() as folder:
         scratch = Scratch(name="failing-hosts", path=folder, shell="spark")
         with spark_runner(load(chosen.subject), scratch, master="cluster:3") as runner:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,10 +20,9 @@ from typing import Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.chaos.services.spark_cluster.host_commands import SECONDS, HostCommands, run_to_its_end
 
-NETWORK: Final = "198.18.0."  # for tests of networks (RFC 2544): routed nowhere
 HOSTS_MOST: Final = 200
-SECONDS: Final = 20.0  # until a namespace is made, on a busy machine
 TOOLS: Final = ("unshare", "nsenter", "setpriv", "mount", "ip")
 HOLD: Final = "echo ready; exec setpriv --pdeathsig KILL cat"  # ends with its standard input, too
 OF_EACH_HOST: Final = ("/tmp", "/dev/shm")
@@ -60,25 +57,24 @@ LINKS: Final = {  # what happens to the port of a host, as a port of the switch;
 SLOWED: Final = "tc qdisc replace dev {} root tbf rate {}kbit burst 8kb latency 10s"  # not every kernel has netem
 AT_FULL_SPEED: Final = "tc qdisc del dev {} root 2>/dev/null || true"
 SLOW_KBIT: Final = 256  # per second: messages of a job pass, late
-LISTEN: Final = """\
-import socket, sys
-channel = socket.socket(fileno=int(sys.argv[1]))
-for address in sys.argv[2:]:
-    host, _, port = address.rpartition(":")
-    with socket.create_server((host, int(port)), backlog=128) as listening:
-        socket.send_fds(channel, [b"."], [listening.fileno()])
-"""
 
 
-class NamespaceHosts:
+class NamespaceHosts(HostCommands):
     """A context manager. `shared`: folders that all hosts see, as if on a network file system."""
 
     def __init__(self, count: int, *, shared: Sequence[Path]) -> None:
-        self.count, self.shared = count, shared
+        super().__init__(count)
+        self.shared = shared
         self.switch: subprocess.Popen[str] | None = None
         self.holders: list[subprocess.Popen[str]] = []
         self.unfit: dict[str, str] = {}  # CUT_IN, CUT_OUT, SLOW -> why this kernel, or its tools, cannot do it
-        self._user = ["--user", "--map-root-user"]
+
+    @property
+    def _user(self) -> list[str]:
+        return ["--user", "--map-root-user"] if self.as_user else []
+
+    def pid(self, host: int) -> int:
+        return self.holders[host].pid
 
     def __enter__(self) -> NamespaceHosts:
         try:
@@ -98,7 +94,7 @@ class NamespaceHosts:
         for host in range(self.count):
             folders = OWN_FOLDERS if host else ""
             inside = ["unshare", "--net", *(["--mount"] if host else [])]
-            self.holders.append(self._hold([*self._enter(self.switch), *inside], f"{folders}ip link set lo up"))
+            self.holders.append(self._hold([*self.enter(self.switch.pid), *inside], f"{folders}ip link set lo up"))
             pid = self.holders[host].pid
             self._on_switch(
                 f"ip link add to-{host} type veth peer name eth0 netns {pid} && "
@@ -151,7 +147,7 @@ class NamespaceHosts:
                 evidence=refused.stderr.strip(),
                 next_step="Run it as root, or: sysctl -w kernel.unprivileged_userns_clone=1",
             )
-        self._user = []
+        self.as_user = False
 
     def _hold(self, namespaces: Sequence[str], first: str) -> subprocess.Popen[str]:
         """A process that does nothing but hold them."""
@@ -177,60 +173,11 @@ class NamespaceHosts:
         own = tuple(f"{each}/" for each in OF_EACH_HOST)
         return [each for each in dict.fromkeys((*map(str, self.shared), *PROGRAM)) if each.startswith(own)]
 
-    def _enter(self, holder: subprocess.Popen[str]) -> list[str]:
-        user = ["--user", "--preserve-credentials"] if self._user else []
-        return ["nsenter", "--target", str(holder.pid), *user, "--net", "--mount"]
-
     def _on_switch(self, script: str) -> None:
         assert self.switch is not None
-        run_to_its_end([*self._enter(self.switch), "sh", "-c", script])
+        run_to_its_end([*self.enter(self.switch.pid), "sh", "-c", script])
 
-    # -- hosts -------------------------------------------------------------------------------------
-
-    def address(self, host: int) -> str:
-        return f"{NETWORK}{host + 1}"
-
-    def command(self, host: int, *arguments: str) -> list[str]:
-        """The command that runs this one on the host."""
-        return [*self._enter(self.holders[host]), *arguments]
-
-    def processes(self, host: int) -> list[int]:
-        """Everything that runs on the host, whichever process started it, but for the one that holds it."""
-        holder = self.holders[host].pid
-        network = _network_of(holder)
-        others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-        return [pid for pid in others if pid != holder and network and _network_of(pid) == network]
-
-    def kill(self, host: int) -> list[int]:
-        """Everything on the host dies at once; returns what was killed. The empty host stays."""
-        killed: list[int] = []
-        for number in (signal.SIGSTOP, signal.SIGKILL):  # all stop before the first dies: no death is observed there
-            for pid in self.processes(host):
-                if self._signal(host, pid, number) and number == signal.SIGKILL:
-                    killed.append(pid)
-        return killed
-
-    def _signal(self, host: int, pid: int, number: int) -> bool:
-        """False if it has ended, even if another process has its number by now."""
-        try:
-            descriptor = os.pidfd_open(pid)
-        except OSError:
-            return False
-        try:
-            if _network_of(pid) != _network_of(self.holders[host].pid):
-                return False
-            signal.pidfd_send_signal(descriptor, number)
-        except ProcessLookupError:
-            return False
-        finally:
-            os.close(descriptor)
-        return True
-
-    def host_of(self, pid: int) -> int | None:
-        """Where a process runs; None: on none of these hosts."""
-        network = _network_of(pid)
-        found = [host for host, holder in enumerate(self.holders) if network and _network_of(holder.pid) == network]
-        return found[0] if found else None
+    # -- links -------------------------------------------------------------------------------------
 
     def cut(self, host: int, *, how: str = CUT) -> None:
         """Its processes go on. CUT: nothing reaches it, and it reaches nothing; CUT_IN: it hears nothing; CUT_OUT: it
@@ -257,16 +204,6 @@ class NamespaceHosts:
         port = f"to-{host}"
         self._on_switch(script.format(port=port, flags=f"ip link set dev {port} type bridge_slave"))
 
-    def listen(self, host: int, addresses: Sequence[str]) -> list[socket.socket]:
-        """Sockets that listen on the host, at addresses of its own; they are this process's, and outlive its death."""
-        ours, its = socket.socketpair()
-        with ours, its:
-            given = [str(its.fileno()), *addresses]
-            command = self.command(host, sys.executable, "-I", "-S", "-c", LISTEN, *given)
-            run_to_its_end(command, pass_fds=[its.fileno()])
-            found = [socket.recv_fds(ours, 1, 1)[1][0] for _ in addresses]
-        return [socket.socket(fileno=descriptor) for descriptor in found]
-
     def close(self) -> None:
         """Ends everything on the hosts, and them."""
         deadline = Deadline(SECONDS)
@@ -278,21 +215,3 @@ class NamespaceHosts:
             holder.communicate()
         self.holders.clear()
         self.switch = None
-
-
-def run_to_its_end(command: Sequence[str], *, pass_fds: Sequence[int] = ()) -> None:
-    try:
-        subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True, pass_fds=pass_fds)
-    except subprocess.SubprocessError as error:
-        raise ServiceUnavailable(
-            "the hosts could not be joined",
-            evidence=f"{error}. {getattr(error, 'stderr', None) or ''}".strip(),
-            next_step="See `sinkproof doctor`, or try again when this machine is less busy",
-        ) from error
-
-
-def _network_of(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/net")
-    except OSError:
-        return ""  # it has just ended, or is another user's

@@ -22,18 +22,18 @@ from types import TracebackType
 from typing import Final
 
 from sinkproof.chaos.services.service import ServiceFailed
-from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
+from sinkproof.chaos.services.spark_cluster.host_commands import HostCommands
 
 CHUNK: Final = 1 << 16
 END_SECONDS: Final = 5.0
 PROGRAM: Final = "from sinkproof.chaos.services.spark_cluster.service_relays import main; main()"
-LOOPBACK: Final = "127."
+LOOPBACK: Final = ("127.", "localhost:")
 
 
 class ServiceRelays:
     """A context manager. `lead_to` makes the addresses reachable on every host."""
 
-    def __init__(self, hosts: NamespaceHosts) -> None:
+    def __init__(self, hosts: HostCommands) -> None:
         self.hosts = hosts
         self.known: frozenset[str] = frozenset()
         self.process: subprocess.Popen[str] | None = None

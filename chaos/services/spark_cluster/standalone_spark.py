@@ -25,17 +25,19 @@ from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
 
 PORT: Final = 7077
-LISTENS: Final = re.compile(rf":{PORT:04X} [0:]+ 0A")  # in /proc/net/tcp and tcp6
+LISTENS: Final = ":{:04X} [0:]+ 0A"  # of a port, in /proc/net/tcp and tcp6
 SECONDS: Final = 90.0  # until the master listens; some on an idle machine
 POLL_SECONDS: Final = 0.1
 SCALA: Final = "2.13"
 MEMORY_MIB: Final = 384  # of each JVM: the rows are in Python processes
 EXECUTOR_MIB: Final = 512  # Spark refuses less than 450
+WORKER_MIB: Final = 1024
 MASTER_CLASS: Final = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS: Final = "org.apache.spark.deploy.worker.Worker"
 JAVA: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", f"-Xmx{MEMORY_MIB}m")
 OPENED: Final = ("java.lang", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")
 LOST_SECONDS: Final = 6  # without a sign of life, until Spark gives up an executor; by default 120
+WORK: Final = ("--work-dir", "/tmp/work")
 HOSTS: Final = re.compile(r"cluster:(\d{1,2})")  # a --master: hosts of our own on this machine
 DEFAULTS: Final = f"""\
 spark.authenticate true
@@ -43,20 +45,32 @@ spark.authenticate.secret {{secret}}
 spark.network.crypto.enabled true
 spark.ui.enabled false
 spark.master.rest.enabled false
+spark.deploy.maxExecutorRetries -1
 spark.executor.memory {EXECUTOR_MIB}m
 spark.executor.heartbeatInterval 1s
 spark.storage.blockManagerHeartbeatTimeoutMs {LOST_SECONDS}s
 spark.network.timeoutInterval 1s
 spark.executor.extraJavaOptions -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData
 """
-WRITE: Final = 'umask 077; mkdir -p "$1"; cat > "$1/spark-defaults.conf"'
+SETTINGS_FILE: Final = "spark-defaults.conf"
+WRITE: Final = f'umask 077; mkdir -p "$1"; cat > "$1/{SETTINGS_FILE}"'
 
 
 class StandaloneSpark:
     """A context manager. `folder`: logs and the settings of host 0; `shared`: what every host sees."""
 
-    def __init__(self, workers: int, *, cores: int, folder: Path, shared: Sequence[Path]) -> None:
-        self.cores, self.folder = cores, folder
+    def __init__(
+        self,
+        workers: int,
+        *,
+        cores: int,
+        folder: Path,
+        shared: Sequence[Path],
+        port: int = PORT,
+        memory_mib: int = WORKER_MIB,
+    ) -> None:
+        """`cores` and `memory_mib`: of each worker; an executor takes half a GiB of that."""
+        self.cores, self.folder, self.port, self.memory_mib = cores, folder, port, memory_mib
         self.hosts = NamespaceHosts(workers + 1, shared=shared)
         self.settings = DEFAULTS.format(secret=token_hex(32))
         self.running: dict[int, subprocess.Popen[bytes]] = {}  # by host
@@ -72,7 +86,7 @@ class StandaloneSpark:
 
     @property
     def master(self) -> str:
-        return f"spark://{self.hosts.address(0)}:{PORT}"
+        return f"spark://{self.hosts.address(0)}:{self.port}"
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -98,13 +112,18 @@ class StandaloneSpark:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def settings_file(self) -> Path:
+        """Of host 0; it holds the secret, and only its owner can read it."""
+        return self._configuration(0) / SETTINGS_FILE
+
     def _configuration(self, host: int) -> Path:
         return self.folder / "conf" if host == 0 else Path("/tmp/conf")
 
     def _start_master(self) -> None:
-        self._start(0, MASTER_CLASS, "--host", self.hosts.address(0), "--port", str(PORT), "--webui-port", "0")
+        self._start(0, MASTER_CLASS, "--host", self.hosts.address(0), "--port", str(self.port), "--webui-port", "0")
         deadline = Deadline(SECONDS)
-        while not LISTENS.search(self._ports()):
+        while not re.search(LISTENS.format(self.port), self._ports()):
             if deadline.over or self.running[0].poll() is not None:
                 raise ServiceUnavailable(
                     "the master of Spark does not listen", evidence=self.log(0), next_step="See its log above"
@@ -117,8 +136,8 @@ class StandaloneSpark:
 
     def start_worker(self, host: int) -> None:
         """Also on a host that was killed."""
-        given = ("--cores", str(self.cores), "--memory", "1g", "--webui-port", "0", "--work-dir", "/tmp/work")
-        self._start(host, WORKER_CLASS, "--host", self.hosts.address(host), *given, self.master)
+        given = ("--cores", str(self.cores), "--memory", f"{self.memory_mib}m", "--webui-port", "0")
+        self._start(host, WORKER_CLASS, "--host", self.hosts.address(host), *given, *WORK, self.master)
 
     def _start(self, host: int, main: str, *arguments: str) -> None:
         configuration = self._configuration(host)
@@ -135,7 +154,7 @@ class StandaloneSpark:
                 evidence=str(error),
                 next_step="Try again when this machine is less busy",
             ) from error
-        home = _spark_home()
+        home = spark_home()
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
         files = f"-Djava.io.tmpdir={configuration}"  # unpacked libraries
         java = [find_java(), *JAVA, files, *opened, "-cp", f"{configuration}:{home / 'jars'}/*", main, *arguments]
@@ -198,7 +217,7 @@ def hosts_in(master: str) -> int:
     return int(match[1]) if match else 0
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise ServiceUnavailable(

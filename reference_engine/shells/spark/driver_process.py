@@ -25,7 +25,12 @@ from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, control_connection
 from sinkproof.reference_engine.shells.spark.coordinator_parent import begin, fork_coordinator_parent
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
-from sinkproof.reference_engine.shells.spark.host_addresses import master_address, on_one_host, own_address
+from sinkproof.reference_engine.shells.spark.host_addresses import (
+    await_listener,
+    master_address,
+    on_one_host,
+    own_address,
+)
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reference_engine.shells.spark.task_supervisor import supervise
 
@@ -58,6 +63,7 @@ class SparkDriver:
         from sinkproof.reference_engine.shells.spark.spark_session import start_session
 
         os.environ[WORKERS_LOG] = log = str(folder / WORKERS_FILE)
+        await_listener(master_address(master))
         settings = {**_given(folder), **SETTINGS, f"spark.executorEnv.{WORKERS_LOG}": log}
         self.session = start_session(master=master, folder=folder, settings=settings)
         self.run: SparkRun | None = None

@@ -36,6 +36,7 @@ LOG: Final = "spark.log"
 EXECUTORS_SECONDS: Final = 60.0  # until they have all registered; it takes two idle cores three
 SLOTS_SECONDS: Final = 0.2  # between two looks at how many there are
 START_SECONDS: Final = 90.0  # of the session; a cold machine needs twenty
+STARTS_MOST: Final = 3  # of the driver, where it dies while it starts
 STOP_SECONDS: Final = 10.0
 DANGERS: Final = "what reaches its ports may run code as its users do, or read what it sends"
 TICK_SECONDS: Final = 0.005  # how soon an event is noticed
@@ -126,6 +127,18 @@ class Cluster:
         if lacks and not self.lacks:
             self.lacks = f"{self.master} does not set {' and '.join(lacks)}: {DANGERS}"
             self.say(self.lacks)
+
+    def start_again(self) -> None:
+        """Its host may die once more meanwhile."""
+        for left in reversed(range(STARTS_MOST)):
+            try:
+                self.start()
+            except SparkFailed:
+                self.close()
+                if not left:
+                    raise
+            else:
+                return
 
     @property
     def log(self) -> str:
@@ -303,7 +316,7 @@ class Execution:
         pid = self.cluster.process.pid if self.cluster.process else 0
         jvm = self.cluster.jvm
         status = self.cluster.reap_driver()
-        self.cluster.start()
+        self.cluster.start_again()
         self.submit()
         at = now()
         jvm_status = self.cluster.statuses.get(jvm, -1)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from typing import Final
+
+from sinkproof.chaos.clock import Deadline
 
 LOOPBACK: Final = "127.0.0.1"
 LOCAL_MASTERS: Final = ("local",)  # local[2] and local-cluster[2,2,1024]
+MASTER_SECONDS: Final = 20.0  # until a master that is being started listens; some on an idle machine
+POLL_SECONDS: Final = 0.1
 SPARK_MASTER: Final = re.compile(r"spark://(?:\[([^\]]+)]|([^:,/]+)):(\d+)")
 
 
@@ -29,3 +34,15 @@ def own_address(towards: tuple[str, int] | None) -> str:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect(address)
         return str(probe.getsockname()[0])
+
+
+def await_listener(address: tuple[str, int] | None) -> None:
+    """Of a master that is being started, or of none: Spark itself would try again after twenty seconds only."""
+    deadline = Deadline(MASTER_SECONDS)
+    while address is not None and not deadline.over:
+        try:
+            socket.create_connection(address, timeout=deadline.left).close()
+        except OSError:
+            threading.Event().wait(POLL_SECONDS)
+        else:
+            return

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.spark_campaign import SparkCampaign
 from sinkproof.campaign.spark_endurance import EndurancePlan
@@ -67,6 +69,21 @@ def test_a_kind_that_never_struck_leaves_a_doubt_although_its_stage_ran(tmp_path
     campaign.results.unknowns.clear()
     campaign.doubt_kinds_that_never_struck()
     assert [] == campaign.results.unknowns
+
+
+@pytest.mark.parametrize(("how", "kind", "notes", "unknowns"), [(SLOW, "slow-link", 1, 0), (CUT_OUT, "cut-out", 0, 1)])
+def test_a_kind_that_cannot_be_carried_out_is_one_line_and_a_doubt_only_if_it_is_a_cut(
+    how: str, kind: str, notes: int, unknowns: int, tmp_path: Path
+) -> None:
+    campaign = campaign_without(tmp_path, {how: WHY})
+    campaign.results.steering.required_stages_done = True
+    for each, point in host_schedules.FIRST:
+        if each != kind:
+            campaign.results.coverage.count(point, each)
+    campaign.doubt_kinds_that_never_struck()
+    assert (notes, unknowns) == (len(campaign.results.notes), len(campaign.results.unknowns))
+    (line,) = [*campaign.results.notes, *campaign.results.unknowns]
+    assert line == f"no host had a {kind}, because this kernel, or its tools, cannot do that: {WHY}"
 
 
 def test_every_kind_runs_where_each_can_be_carried_out(tmp_path: Path) -> None:

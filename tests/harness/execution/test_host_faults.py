@@ -15,7 +15,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.faults_of_hosts import CUT, CUT_ALL, CUT_OUT, HEAL, NOT_STRUCK, SLOW_LINK
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
-from sinkproof.execution.host_faults import ClusterHosts, HostFaults, Struck
+from sinkproof.execution.host_faults import ClusterHosts, HostFaults, Struck, lead_to_services
 from sinkproof.reference_engine.shells.spark import process_fault_points
 from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFailed
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
@@ -200,4 +200,4 @@ def test_hosts_refuse_an_external_system_that_they_have_no_way_to() -> None:
     hosts, services = hosts_with(), ServicesInUse()
     services.used.add("kafka")
     with pytest.raises(ContractError, match="have no way to kafka, which this certification has not started"):
-        hosts.lead_to(services)
+        lead_to_services(hosts.relays, services)

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 import click
 import pytest
 
-from sinkproof.cli.pipeline_run import Interrupts, Milliseconds, SparkSetting, _master
+from sinkproof.cli.pipeline_cluster import _master
+from sinkproof.cli.pipeline_run import Interrupts, Milliseconds, SparkSetting
 from sinkproof.pipeline.pipeline_progress import CLEAR, PipelineStatus, open_line
 
 

@@ -1,0 +1,51 @@
+"""The endurance job on hosts: which kind strikes at which step, and how often; without Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sinkproof.campaign.spark_campaign import CUTS_LEAST, DEAD_LEAST, on_hosts
+from sinkproof.campaign.spark_endurance import StepsOfHosts, steps_of_hosts
+from sinkproof.chaos.faults.faults_of_hosts import CUT, CUT_ALL, CUTS, HEAL, KILL_HOST, SENTENCES, SLOW_LINK
+from sinkproof.chaos.schedule import Fault
+
+CALLS = ("open", "fence", "begin", "write", "pre_commit", "snapshot", "acknowledge", "notify_complete", "commit")
+PASSED = [
+    (actor, f"{call}.{side}") for actor in ("source[0]", "sink[0]") for call in CALLS for side in ("before", "after")
+]
+INSIDE = [("sink[0]", "file.rename"), ("coordinator", "checkpoint.notify"), ("sink[0]", "end_of_input.before")]
+
+
+def test_hosts_fail_once_at_each_step_and_mostly_under_a_sink() -> None:
+    steps = steps_of_hosts([*PASSED, *INSIDE, ("source[1]", "late.before")])
+    assert len(steps) == len({point for _, point in steps}) == 2 * len(CALLS) + 1
+    assert {"sink[0]", "source[1]"} == {actor for actor, _ in steps}
+
+
+def test_there_are_as_many_cuts_and_dead_hosts_as_a_certificate_needs() -> None:
+    for calls in (1, 2 * len(CALLS)):
+        plan = on_hosts(StepsOfHosts(steps_of_hosts(PASSED)[-calls:]))
+        assert CUTS_LEAST <= sum(plan.of_hosts[kind] for kind in CUTS)
+        assert DEAD_LEAST <= plan.of_hosts[KILL_HOST]
+        assert plan.rows >= 10_000
+        assert set(SENTENCES) == {kind for kind, _ in plan.kinds}
+    without = on_hosts(StepsOfHosts(steps_of_hosts(PASSED)), kinds=[kind for kind in SENTENCES if kind != SLOW_LINK])
+    assert SLOW_LINK not in without.of_hosts
+
+
+def test_each_kind_strikes_at_each_of_its_steps_even_if_some_are_not_passed_in_time() -> None:
+    steps = StepsOfHosts(steps_of_hosts(PASSED))
+    plan = on_hosts(steps)
+    struck, missed = Counter[tuple[str, str]](), set[str]()
+    for kind, times in plan.of_hosts.items():
+        while sum(found for (of, _), found in struck.items() if of == kind) < times:
+            actor, point = steps.next(kind)
+            if point == "commit.after" and kind not in missed:  # the first time it is not passed
+                missed.add(kind)
+                continue
+            steps.note(Fault(actor, point, 1, kind))
+            struck[kind, point] += 1
+    assert [] == steps.left_out([kind for kind in SENTENCES if kind != HEAL])
+    assert {CUT, KILL_HOST} == {kind for kind, point in struck if point == "write.before"}
+    assert 1 == struck[CUT_ALL, "commit.after"]
+    assert ["cut commit.after"] == StepsOfHosts([("sink[0]", "commit.after")]).left_out([CUT])
