@@ -42,10 +42,10 @@ def service_that_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     ("member", "shown"),
     [
         ("manifests:ComesBackUnfenced", "job=scale-in =stop"),
-        ("names_and_days:BlanksAtTheEnds", "job=edge-case-values no-fault"),
-        ("names_and_days:NumbersRunTogether", "job=twelve-of-both no-fault"),
+        pytest.param("names_and_days:BlanksAtTheEnds", "job=edge-case-values no-fault", marks=pytest.mark.longer),
+        pytest.param("names_and_days:NumbersRunTogether", "job=twelve-of-both no-fault", marks=pytest.mark.longer),
         ("names_and_days:EmptyBatchTakesBack", "job=empty-batches no-fault"),
-        ("waiting_rows:RestoredAsText", "ids=8 =kill-job"),
+        pytest.param("waiting_rows:RestoredAsText", "ids=8 =kill-job", marks=pytest.mark.longer),
     ],
 )
 def test_its_stage_convicts_what_only_a_rare_situation_shows(member: str, shown: str) -> None:

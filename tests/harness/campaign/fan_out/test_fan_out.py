@@ -230,6 +230,7 @@ def test_a_process_that_does_not_know_the_secret_is_refused_before_it_is_heard(s
     stranger.close()
 
 
+@pytest.mark.longer
 def test_hosts_that_have_another_subject_are_refused_before_anything_starts(
     call: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
