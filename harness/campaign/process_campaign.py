@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -32,8 +32,11 @@ SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, a
 FAR_LARGER_SECONDS_MOST: Final = 30.0
 FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
-# More rows than a batch of `large-batches` has (600), and as many as a sink gets in `far-larger-data` in all.
-NUMBERS_OF_FAR_LARGER_DATA: Final = LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6
+# Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
+MORE_DATA: Final = (
+    ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), lines_never_run.many_chunks),
+    ((LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6), lines_never_run.far_larger_data),
+)
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -173,14 +176,13 @@ class ProcessCampaign(CampaignInProcesses):
             self.results.notes.append(f"the wall clock was not moved inside native modules: {', '.join(native)}")
 
     def meet_rare_situations_beside_a_service(self) -> None:
-        """Far larger data as well, where a number in the code may begin to matter there."""
+        """More data as well, where a number in the code may begin to matter there."""
         self.run_schedules(beside_service.rare_situations(self))
-        if has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
-            self._give_up(self._try_far_larger_data())
+        self._give_up(self._try_more_data())
 
     def search_unusual_situations(self) -> None:
         """While statements of a user's sink have not run. Where one of them does, faults are tried next: at its lines,
-        and at steps of the same job. Far larger data comes also where a number in its code may begin to matter there.
+        and at steps of the same job. More data comes also where a number in its code may begin to matter there.
         """
         given_up = []
         if self.unexecuted:
@@ -189,18 +191,23 @@ class ProcessCampaign(CampaignInProcesses):
                     given_up.append(schedule.job)
                 if not self.unexecuted:
                     break
-        if not self.has_breakable_service and has_number_between(self.runner.files, *NUMBERS_OF_FAR_LARGER_DATA):
-            given_up += self._try_far_larger_data()
+        if not self.has_breakable_service:
+            given_up += self._try_more_data()
         self._give_up(given_up)
 
     def _give_up(self, jobs: Sequence[str]) -> None:
         if jobs:
             self.stage.cut = f"given up, as time or memory did not suffice there: job={', job='.join(jobs)}"
 
-    def _try_far_larger_data(self) -> list[str]:
+    def _try_more_data(self) -> list[str]:
+        """Jobs that were given up."""
+        tried = [schedules for numbers, schedules in MORE_DATA if has_number_between(self.runner.files, *numbers)]
+        return [job for schedules in tried for job in self._try_in_turn(schedules())]
+
+    def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:
         """The job, if it was given up. Where a run takes long there is no second one, with a death."""
         deadline = Deadline(FAR_LARGER_SECONDS_MOST)
-        for schedule in lines_never_run.far_larger_data():
+        for schedule in schedules:
             if schedule in self.tried:
                 continue
             if deadline.over:

@@ -23,6 +23,7 @@ from sinkproof.workload.jobs import (
     FAR_LARGER_DATA_JOB,
     LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
+    MANY_CHUNKS_JOB,
     MANY_KEYS_JOB,
     TWELVE_SINKS_JOB,
 )
@@ -45,6 +46,11 @@ def unusual_situations(campaign: CampaignView) -> Iterator[Schedule]:
     yield Schedule(job=MANY_KEYS_JOB)
     yield Schedule(job=TWELVE_SINKS_JOB)
     yield Schedule(job=FAR_LARGER_DATA_JOB)
+
+
+def many_chunks() -> Iterator[Schedule]:
+    """A chunk with a number of two digits comes before one with a single digit, if they are sorted as text."""
+    yield Schedule(job=MANY_CHUNKS_JOB)
 
 
 def far_larger_data() -> Iterator[Schedule]:

@@ -35,6 +35,7 @@ from sinkproof.workload.rows import (
     FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
     MANY_CHECKPOINTS_INPUT,
+    MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
     REBATCHED_INPUT,
     SINKS,
@@ -82,6 +83,7 @@ REUSED_PROCESS_JOB: Final = "reused-process"
 EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
 LARGE_BATCHES_JOB: Final = "large-batches"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
+MANY_CHUNKS_JOB: Final = "many-chunks"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 MANY_KEYS_JOB: Final = "many-keys"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
@@ -101,7 +103,8 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)  # without faults, and a few deaths
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
-    *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, FAR_LARGER_DATA_JOB),
+    *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
+    FAR_LARGER_DATA_JOB,
 )
 SECOND_SINK: Final = "second"  # its id, in the job with two
 
@@ -241,6 +244,7 @@ EVERY_JOB: Final = {
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
+    MANY_CHUNKS_JOB: _spec("7,200 rows for each sink in each checkpoint", source=MANY_CHUNKS_INPUT),
     FAR_LARGER_DATA_JOB: _spec("20,000 rows for each sink in each checkpoint", source=FAR_LARGER_INPUT),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint", source=MANY_KEYS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=_also_empty_batches()),

@@ -22,6 +22,7 @@ KEYS_PER_SPLIT: Final = 5
 EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
 MANY_CHECKPOINTS_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
+MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least twelve chunks of up to 600 rows
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
 MANY_KEYS_BATCH_ROWS: Final = 200  # each with a key of its own: 400 new ones for each sink in each checkpoint
@@ -157,6 +158,7 @@ UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_P
 EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
+MANY_CHUNKS_INPUT: Final = _input(make_row, rows=6 * MANY_CHUNKS_BATCH_ROWS, batch_rows=MANY_CHUNKS_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
     make_row_of_far_larger_data, rows=6 * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
 )

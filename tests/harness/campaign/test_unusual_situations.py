@@ -165,6 +165,16 @@ def test_far_larger_data_comes_where_a_number_in_the_code_may_begin_to_matter(tm
     assert {"job=far-larger-data no-fault"} == {finding.schedule for finding in results.findings}
 
 
+NAMES_CHUNKS_BY_ONE_DIGIT: Final = "self.rows[:] = [row for at, row in enumerate(self.rows) if at // 500 < 10]"
+
+
+def test_many_chunks_come_where_a_number_in_the_code_may_be_the_size_of_one(tmp_path: Path) -> None:
+    """Each line has run, and each chunk of 500 rows is whole, up to the tenth."""
+    results, unexecuted = explored(tmp_path, "batch.rows", sin=NAMES_CHUNKS_BY_ONE_DIGIT)
+    assert [] == unexecuted
+    assert {"job=many-chunks no-fault"} == {finding.schedule for finding in results.findings}
+
+
 FAILS: Final = "rows if len(rows) < 700 else 1 / 0"
 TAKES_TOO_MUCH: Final = "rows if len(rows) < 700 else bytearray(1 << 60)"
 
