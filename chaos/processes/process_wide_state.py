@@ -38,6 +38,8 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 from weakref import finalize
 
+from sinkproof.chaos.standard_library import is_standard_module
+
 SIGNALS: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGCHLD")
 LIMITS: Final = ("RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_NPROC", "RLIMIT_AS")
 STREAMS: Final = ("stdin", "stdout", "stderr")
@@ -208,7 +210,7 @@ def _register_at_exit(function: Any, *arguments: Any, **named: Any) -> Any:
     """What a subject registers runs when an attempt in a process of its own ends in an orderly way (`end_orderly`), and
     not in this process: its exit status is a verdict.
     """
-    if str(getattr(function, "__module__", "")).partition(".")[0] in sys.stdlib_module_names:
+    if is_standard_module(str(getattr(function, "__module__", ""))):
         _register(function, *arguments, **named)
     _Subject.at_exit.append((function, partial(function, *arguments, **named)))
     return function

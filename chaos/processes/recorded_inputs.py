@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
+from sinkproof.chaos.standard_library import defines_standard_module
+
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 OF_THE_SYSTEM: Final = ("/proc/", "/sys/", "/dev/")
 MAPS: Final = "/proc/self/maps"
@@ -236,7 +238,7 @@ def _is_ours() -> bool:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if module != __name__ and module.partition(".")[0] not in sys.stdlib_module_names:
+        if module != __name__ and not defines_standard_module(frame.f_globals):
             return module.startswith("sinkproof.") and not module.startswith(NOT_OURS)
         frame = frame.f_back
     return False

@@ -25,10 +25,11 @@ from typing import Any, Final
 from sinkproof.campaign.task import Task
 from sinkproof.chaos.processes.process_wide_state import LIMITS, umask
 from sinkproof.chaos.processes.recorded_inputs import listing
+from sinkproof.chaos.standard_library import STANDARD, is_installed
 from sinkproof.reports.document import FILE_NAME, plain
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import scratch_homes
-from sinkproof.subject.user_code import STANDARD, is_installed, source_of
+from sinkproof.subject.user_code import source_of
 
 PACKAGES: Final = (
     "sinkproof",

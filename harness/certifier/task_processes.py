@@ -10,7 +10,6 @@ import linecache
 import os
 import pickle
 import select
-import sys
 import traceback
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
 from sinkproof.chaos.processes.current_step import StepStatus, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
+from sinkproof.chaos.standard_library import defines_standard_module
 from sinkproof.judging.observer import NeverQuiet
 from sinkproof.reference_engine.shells.process.attempt_endings import describe_status
 from sinkproof.reference_engine.shells.process.attempt_host import LIMITS
@@ -124,7 +124,7 @@ def place_of(raised_in: TracebackType | None) -> str:
     place = ""
     for frame, number in traceback.walk_tb(raised_in):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in NOT_THE_SUBJECT and package not in sys.stdlib_module_names:
+        if package not in NOT_THE_SUBJECT and not defines_standard_module(frame.f_globals):
             file = frame.f_code.co_filename
             place = f"{file}:{number} ({linecache.getline(file, number).strip()})"
     return place

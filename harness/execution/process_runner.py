@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
+from sinkproof.chaos.standard_library import is_installed, is_standard_module
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
@@ -35,7 +35,6 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
-from sinkproof.subject.user_code import is_installed
 from sinkproof.workload.jobs import wall_clock_beside
 
 HANG_SECONDS: Final = 10.0
@@ -302,7 +301,7 @@ def is_watched_loss(fault: Fault, contract: Contract) -> bool:
 def is_library(module: str) -> bool:
     """Whether it belongs to the standard library or is installed."""
     top = module.partition(".")[0]
-    if top in sys.stdlib_module_names:
+    if is_standard_module(top):
         return True
     try:
         spec = find_spec(top)

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import sinkproof.sink_adapters
 from sinkproof.chaos.points import CALLED_FROM, LINE
+from sinkproof.chaos.standard_library import is_standard_module
 from sinkproof.reports.document import SourceLine
 from sinkproof.sink_adapters.protocol import lines_are_points
 from sinkproof.subject.contract import ContractError
@@ -88,7 +89,7 @@ def reachable_in(code: OwnCode, *, settles: bool = False) -> list[Statement]:
 
 def _is_ours_or_standard(given: Any) -> bool:
     top = given.__module__.partition(".")[0]
-    return top == "sinkproof" or top in sys.stdlib_module_names
+    return top == "sinkproof" or is_standard_module(top)
 
 
 def files_of(contract: Any, sink: Any) -> dict[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-import sysconfig
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -18,20 +17,12 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from pathlib import Path
 from typing import Any, Final
 
-INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
-STANDARD: Final = tuple({sysconfig.get_path(name) + "/" for name in ("stdlib", "platstdlib")})
+from sinkproof.chaos.standard_library import INSTALLED, is_installed, is_standard
+
 STANDARD_WITH_CLOCK: Final = frozenset({"sqlite3"})  # of its own, in the standard library
 OURS: Final = "sinkproof"
 Allowed = Callable[[Path], bool]
 Files = dict[Path, str]  # file -> name of its module
-
-
-def is_installed(file: Path) -> bool:
-    return not INSTALLED.isdisjoint(file.parts)
-
-
-def is_standard(file: Path) -> bool:
-    return str(file).startswith(STANDARD) and not is_installed(file)
 
 
 def source_of(name: str) -> Path | None:
@@ -119,7 +110,7 @@ def _module_name(package: str, inside: Path) -> str:
 
 
 def _own_file(module: str) -> Path | None:
-    if module.partition(".")[0] in (OURS, "builtins", "__main__") or module in sys.stdlib_module_names:
+    if module.partition(".")[0] in (OURS, "builtins", "__main__"):
         return None
     file = source_of(module)
     return None if file is None or is_standard(file) else file

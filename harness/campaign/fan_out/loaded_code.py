@@ -15,10 +15,10 @@ from typing import Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
+from sinkproof.chaos.standard_library import is_standard
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
-from sinkproof.subject.user_code import is_standard
 
 ENTRY: Final = "sinkproof.campaign.fan_out.loaded_code:report"
 WORKERS: Final = (

@@ -189,3 +189,18 @@ def test_native_modules_that_a_file_imports_are_found(imports: str, native: list
 
     (tmp_path / "client.py").write_text(imports)
     assert native == native_modules([tmp_path / "client.py"])
+
+
+def test_a_file_of_a_user_may_have_the_name_of_a_standard_module(project: Project) -> None:
+    """As `queue.py` would have; these two are rarely imported by anything else."""
+    project.write({"sndhdr": SINK + "import imghdr", "imghdr": ""})
+    contract = project.certified("sndhdr.Sink()", imports="import sndhdr")
+    code = own_code(contract.given, contract.sink(None))
+    assert {"sndhdr.py", "imghdr.py", f"contract_of_{project.folder.name}.py"} == {*code.files.values()}
+    assert {"sndhdr.Sink": ("sndhdr.py",)} == code.given
+    assert frozenset({"Sink"}) == code.names
+
+
+def test_what_a_user_takes_from_the_standard_library_is_not_the_users(project: Project) -> None:
+    project.write({"of_user": SINK + "import json, queue, colorsys"})
+    assert {"of_user.py"} == project.names("of_user.Sink()", imports="import of_user")
