@@ -13,7 +13,13 @@ from sinkproof.campaign.baseline import first_run
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.process_campaign import CampaignInProcesses
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan, StepsOfHosts, steps_of_hosts
+from sinkproof.campaign.spark_endurance import (
+    EnduranceJob,
+    EnduranceOutcome,
+    EndurancePlan,
+    StepsOfHosts,
+    steps_of_hosts,
+)
 from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, HEAL, KILL_HOST, SENTENCES, SLOW_LINK
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
@@ -36,6 +42,7 @@ ON_SERVICES: Final = EndurancePlan(
     strike_seconds=3.0,
 )
 HEALED_EARLY: Final = 5
+DEAD_MORE: Final = 4  # of a few the wait status of the attempt is not found
 CUTS_LEAST, DEAD_LEAST = 50, 20  # hosts cut off, and dead, that an endurance job on several hosts has
 ON_HOSTS: Final = EndurancePlan(rows=10_000, pace_ms=200, batch_rows=20, interval_ms=50, strike_seconds=3.0)
 SECONDS_PER_HOST: Final = 12.0  # from one fault of a host to the next, in an endurance job
@@ -53,8 +60,19 @@ def on_hosts(steps: StepsOfHosts, *, kinds: Sequence[str] = tuple(SENTENCES)) ->
     """Each kind as often as it has steps, so that it strikes at each, and in all as many cuts as there must be."""
     of_hosts = {kind: HEALED_EARLY if kind == HEAL else len(steps.of(kind)) for kind in kinds}
     more = CUTS_LEAST - sum(of_hosts[kind] for kind in kinds if kind in CUTS)
-    of_hosts |= {CUT: of_hosts[CUT] + max(0, more), KILL_HOST: max(of_hosts[KILL_HOST], DEAD_LEAST)}
+    of_hosts |= {CUT: of_hosts[CUT] + max(0, more), KILL_HOST: max(of_hosts[KILL_HOST], DEAD_LEAST + DEAD_MORE)}
     return replace(ON_HOSTS, of_hosts=of_hosts)
+
+
+def too_few(outcome: EnduranceOutcome) -> list[str]:
+    """Why this job shows too little, although nothing was found."""
+    if outcome.run_result.anomalies or not outcome.run_result.finished:
+        return []
+    cuts, dead = sum(outcome.kinds.get(kind, 0) for kind in CUTS), outcome.kinds.get(KILL_HOST, 0)
+    if cuts >= CUTS_LEAST and dead >= DEAD_LEAST:
+        return []
+    wanted = f"{CUTS_LEAST} and {DEAD_LEAST} are wanted"
+    return [f"in the endurance job {cuts} hosts were cut off and {dead} seen to die: {wanted}. Run it once more"]
 
 
 class SparkCampaign(CampaignInProcesses):
@@ -145,7 +163,8 @@ class SparkCampaign(CampaignInProcesses):
         kinds = [kind for kind in SENTENCES if self.can_inject(Fault(*steps.every[0], 1, kind))]
         plan = on_hosts(steps, kinds=kinds)
         self.stop_if_it_takes_too_long(len(plan.kinds) * SECONDS_PER_HOST)
-        job = self._endure(plan)
+        job, outcome = self._endure(plan)
+        self.results.unknowns += too_few(outcome)
         for fault in job.faults[:-1]:  # the last one is counted with the run
             self.results.coverage.count(fault.point, fault.kind)
         if left := job.of_hosts.left_out([kind for kind in kinds if kind != HEAL]):
@@ -154,11 +173,11 @@ class SparkCampaign(CampaignInProcesses):
     def _steps(self) -> list[tuple[str, str]]:
         return list(dict.fromkeys((self.baseline.names[actor], point) for actor, point in self.baseline.trace))
 
-    def _endure(self, plan: EndurancePlan) -> EnduranceJob:
+    def _endure(self, plan: EndurancePlan) -> tuple[EnduranceJob, EnduranceOutcome]:
         job = EnduranceJob(self.spark_runner, plan, steps=self._steps(), progress=self.results.progress)
         outcome = job.run()
         self.results.coverage.bounds.note_rows(outcome.run_result)
         Campaign.take(self, outcome.run_result)  # its schedule is no replay: no second run locates a line
         self.results.notes.append(outcome.summary)
         self.stop_if_asked()
-        return job
+        return job, outcome

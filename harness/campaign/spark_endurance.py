@@ -88,6 +88,7 @@ class EnduranceResult(RunResult):
 class EnduranceOutcome:
     run_result: RunResult
     summary: str
+    kinds: Mapping[str, int]  # faults that struck; deaths are counted from wait statuses
 
 
 class StepsOfHosts:
@@ -275,9 +276,8 @@ class EnduranceJob:
             kills=len(found),
             restarts=restarts_in(history_of(self.story)),
         )
-        return EnduranceOutcome(
-            run_result=run_result, summary=f"the endurance job: {rows:,} rows committed over {killed or 'no deaths'}"
-        )
+        summary = f"the endurance job: {rows:,} rows committed over {killed or 'no deaths'}"
+        return EnduranceOutcome(run_result=run_result, summary=summary, kinds=kinds)
 
     def _difference(self) -> Difference:
         record = FolderCheckpointStorage(self.folder.checkpoints).latest()

@@ -13,6 +13,7 @@ from sinkproof.generators.fault_sites import first_of_each, in_turn
 # Each kind at a step of its own; every sink passes these. What is in doubt when a host vanishes comes first.
 FIRST: Final = (
     (CUT, "notify_complete.before"),
+    (CUT, "write.before"),  # it has no file yet that its successor could remove
     (KILL_HOST, "snapshot.after"),
     (CUT, "write.after"),
     (SLOW_LINK, "snapshot.before"),

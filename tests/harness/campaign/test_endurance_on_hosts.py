@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sinkproof.campaign.spark_campaign import CUTS_LEAST, DEAD_LEAST, on_hosts
-from sinkproof.campaign.spark_endurance import StepsOfHosts, steps_of_hosts
+import pytest
+
+from sinkproof.campaign.spark_campaign import CUTS_LEAST, DEAD_LEAST, on_hosts, too_few
+from sinkproof.campaign.spark_endurance import EnduranceOutcome, StepsOfHosts, steps_of_hosts
 from sinkproof.chaos.faults.faults_of_hosts import CUT, CUT_ALL, CUTS, HEAL, KILL_HOST, SENTENCES, SLOW_LINK
-from sinkproof.chaos.schedule import Fault
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
 
 CALLS = ("open", "fence", "begin", "write", "pre_commit", "snapshot", "acknowledge", "notify_complete", "commit")
 PASSED = [
@@ -49,3 +52,26 @@ def test_each_kind_strikes_at_each_of_its_steps_even_if_some_are_not_passed_in_t
     assert {CUT, KILL_HOST} == {kind for kind, point in struck if point == "write.before"}
     assert 1 == struck[CUT_ALL, "commit.after"]
     assert ["cut commit.after"] == StepsOfHosts([("sink[0]", "commit.after")]).left_out([CUT])
+
+
+@pytest.mark.parametrize(
+    ("cuts", "dead", "finished", "doubts"), [(50, 20, True, 0), (49, 20, True, 1), (50, 19, True, 1), (0, 0, False, 0)]
+)
+def test_too_few_cuts_or_dead_hosts_leave_a_doubt(cuts: int, dead: int, finished: bool, doubts: int) -> None:
+    result = RunResult(
+        schedule=Schedule(),
+        struck=(),
+        anomalies=(),
+        trace=(),
+        names=(),
+        history=(),
+        finished=finished,
+        failure="",
+        rows_committed=10_000,
+        rows_committed_after=1,
+        log=b"",
+    )
+    kinds = {CUT: cuts - cuts // 2, CUT_ALL: cuts // 2, KILL_HOST: dead}
+    found = too_few(EnduranceOutcome(run_result=result, summary="", kinds=kinds))
+    assert doubts == len(found)
+    assert all(f"{cuts} hosts were cut off and {dead} seen to die" in why for why in found)

@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
 from sinkproof.chaos.services.spark_cluster.standing_cluster import NAME
@@ -62,8 +63,10 @@ def kafka(command: Command) -> str:
     for made in admin.create_topics([NewTopic("in", 2, 1)]).values():
         made.result()
     producer = Producer({"bootstrap.servers": endpoint})
+    begins = int(1000 * utc_now().timestamp())  # brokers remove what is old
     for number in range(RECORDS):
-        producer.produce("in", key=f"k{number % 5}", value=f"v{number}", timestamp=1 + number * MINUTE_MS // 60)
+        at = begins + number * MINUTE_MS // 60
+        producer.produce("in", key=f"k{number % 5}", value=f"v{number}", timestamp=at)
     assert 0 == producer.flush(60)
     return endpoint
 
@@ -76,8 +79,8 @@ def master(request: pytest.FixtureRequest, command: Command, folder: Path) -> st
 
 
 def test_rows_of_files_are_counted(master: str, command: Command, folder: Path) -> None:
-    out = folder / f"counts-{master[:7]}"
-    rows = folder / f"rows-{master[:7]}"
+    out = folder / f"counts-{master.partition(':')[0]}"
+    rows = folder / f"rows-{master.partition(':')[0]}"
     rows.mkdir()
     write_rows(rows, ROWS_PER_FILE)
     command("run", "count", "--rows", str(rows), "--key", "user", "--out", str(out), "--master", master)
@@ -86,7 +89,7 @@ def test_rows_of_files_are_counted(master: str, command: Command, folder: Path) 
 
 def test_records_are_moved_and_counted_by_windows(master: str, command: Command, folder: Path, kafka: str) -> None:
     (folder / "shouted.py").write_text(TRANSFORM)
-    etl, windows = f"etl-{master[:7]}", f"windows-{master[:7]}"
+    etl, windows = f"etl-{master.partition(':')[0]}", f"windows-{master.partition(':')[0]}"
     more = ["--kafka", kafka, "--until-end", "--master", master]
     command("run", "etl", "--from", "kafka:in", "--to", f"kafka:{etl}", "--transform", "shouted.py:shout", *more)
     assert Counter(f"V{number}" for number in range(RECORDS)) == records_of(kafka, etl)
