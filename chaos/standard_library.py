@@ -32,7 +32,7 @@ def defines_standard_module(namespace: Mapping[str, Any]) -> bool:
 
 
 def is_standard_module(name: str) -> bool:
-    """Of a module that is loaded; of another one only its name is known."""
+    """Of a module that is loaded; another one is known by its name alone."""
     top = name.partition(".")[0]
     loaded = sys.modules.get(top)
     return top in sys.stdlib_module_names and (loaded is None or defines_standard_module(vars(loaded)))

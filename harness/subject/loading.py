@@ -220,9 +220,14 @@ def _module(place: str, locator: str, file: Path | None) -> ModuleType:
 
 
 def _make_importable(folder: Path) -> None:
-    """As when a file in it is run."""
+    """As when a file in it is run; but no library gets a `queue.py` of this folder instead of the standard module."""
     if folder.is_dir() and str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+        sys.path.insert(len(sys.path) if _hides_standard_modules(folder) else 0, str(folder))
+
+
+def _hides_standard_modules(folder: Path) -> bool:
+    names = {file.stem for file in (*folder.glob("*.py"), *(init.parent for init in folder.glob("*/__init__.py")))}
+    return not names.isdisjoint(sys.stdlib_module_names)
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -234,7 +239,8 @@ def _module_of_file(path: Path) -> ModuleType:
         if file and module.__name__ != "__main__" and Path(file) == path:
             return module
     _make_importable(path.parent)
-    name = path.stem if path.stem not in sys.modules else f"sinkproof_subject_{path.stem}"
+    is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
+    name = f"sinkproof_subject_{path.stem}" if is_taken else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ContractError(f"{path} is not a Python module")

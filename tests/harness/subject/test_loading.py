@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
 
+from sinkproof.chaos.standard_library import is_standard
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import found_anywhere, load
 
@@ -50,6 +52,16 @@ def test_a_file_may_import_its_neighbours_by_their_place(folder: Path, is_packag
     (package / "orders.py").write_text("from .names import NAME\n" + CONTRACT.format(name="Orders"))
     given = load(f"{package}/orders.py:Orders").given
     assert "of a neighbour" == vars(sys.modules[type(given).__module__])["NAME"]
+
+
+@pytest.mark.parametrize("name", ["queue", "sndhdr"])
+def test_a_file_with_the_name_of_a_standard_module_hides_it_from_no_library(folder: Path, name: str) -> None:
+    (folder / f"{name}.py").write_text(CONTRACT.format(name="Orders"))
+    assert "Orders" == type(load(f"{name}.py:Orders").given).__name__
+    found = PathFinder.find_spec(name)
+    assert found is not None
+    assert is_standard(Path(found.origin or ""))
+    assert name not in sys.modules or not hasattr(sys.modules[name], "Orders")
 
 
 def test_another_failed_import_is_reported_as_it_is(folder: Path) -> None:
