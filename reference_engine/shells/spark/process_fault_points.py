@@ -144,8 +144,8 @@ def kill_below(root: int, *, last: int) -> None:
 def victims(root: int, parents: dict[int, int], *, last: int) -> tuple[list[int], list[int]]:
     """The ancestors of `last` up to the root, nearest first, and what else dies, but for `last`.
 
-    An attempt on another host is not below the driver: its ancestors are an executor, which ends without its driver, and
-    the processes of this machine that have started the cluster. None of these dies, and with the root its descendants do.
+    An attempt on another host is not below the driver: its ancestors are an executor, which ends without its driver,
+    and the processes of this machine that have started the cluster. None of these may die or be suspended.
     """
     above, pid = list[int](), last
     while pid != root and pid in parents:
