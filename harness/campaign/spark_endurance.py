@@ -37,6 +37,7 @@ EVENTS_SHOWN_MOST: Final = 200
 OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
 HEALED_AT: Final = "generation.before"  # of the coordinator: the silence was noticed, and nothing replaced yet
+STRIKE_SECONDS: Final = 300.0  # until some step is passed, while one after the other is armed
 REPORT_SECONDS: Final = 10.0
 NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
 BEFORE_COMMIT: Final = ("open.", "fence.", "begin.", "write.")
@@ -128,6 +129,7 @@ class EnduranceJob:
         self.faults: list[Fault] = []  # that struck
         self.struck: Counter[str] = Counter()  # the same, by kind
         self.names: tuple[str, ...] = ()
+        self.silence = Deadline(REPORT_SECONDS)
         self.outages = Outages(runner.scratch.services)
         self.note: Callable[[Happening], None] = self.story.append  # replaced while the job runs
 
@@ -175,8 +177,10 @@ class EnduranceJob:
 
     def _strike(self, execution: Execution, kind: str, victim: str) -> None:
         """Arms the next point until an actor passes it; then waits until more rows than before are complete."""
-        before = self.struck[kind]
+        before, deadline = self.struck[kind], Deadline(STRIKE_SECONDS)
         while self.struck[kind] == before:
+            if deadline.over:
+                raise SparkFailed(f"no step was passed in {STRIKE_SECONDS:.0f} s; last: {list(execution.recent)}")
             cuts = self.struck[CUT]
             self._try(execution, self._next_faults(kind, victim), seconds=self.plan.strike_seconds)
             if kind == HEAL and self.struck[CUT] > cuts:  # the next restart is the one of which this is the cause
@@ -218,10 +222,9 @@ class EnduranceJob:
         self._until(execution, lambda: self.rows > before, seconds=seconds)
 
     def _until(self, execution: Execution, reached: Callable[[], bool], *, seconds: float = SECONDS_STILL) -> None:
-        deadline, silence = Deadline(seconds), Deadline(REPORT_SECONDS)
+        deadline = Deadline(seconds)
         while not reached():
-            if silence.over:  # a long silence would be taken for a hang
-                silence = Deadline(REPORT_SECONDS)
+            if self.silence.over:  # a long silence would be taken for a hang
                 self._report(schedules=0)
             for happening in execution.poll():
                 self.story.append(happening)
@@ -236,6 +239,7 @@ class EnduranceJob:
                 raise SparkFailed(f"no progress in {seconds:.0f} s; last events: {list(execution.recent)}")
 
     def _report(self, *, schedules: int = 1) -> None:
+        self.silence = Deadline(REPORT_SECONDS)
         what = f"the endurance job: {self.rows:,} rows, {self.now}"
         self.progress.step(what, self.struck.total(), schedules=schedules)
 

@@ -131,13 +131,7 @@ def kill_below(root: int, *, last: int) -> None:
 
     All stop before the first one dies, so that no process can observe and report a death.
     """
-    parents = parents_of_all()
-    ancestors = []
-    pid = last
-    while pid != root and pid in parents:
-        pid = parents[pid]
-        ancestors.append(pid)
-    others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
+    ancestors, others = victims(root, parents_of_all(), last=last)
     all_pids = (*reversed(ancestors), *others)
     for number, pids in ((signal.SIGSTOP, all_pids), (signal.SIGKILL, (*others, *reversed(ancestors), last))):
         for pid in pids:
@@ -145,6 +139,21 @@ def kill_below(root: int, *, last: int) -> None:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
+
+
+def victims(root: int, parents: dict[int, int], *, last: int) -> tuple[list[int], list[int]]:
+    """The ancestors of `last` up to the root, nearest first, and what else dies, but for `last`.
+
+    An attempt on another host is not below the driver: its ancestors are an executor, which ends without its driver,
+    and the processes of this machine that have started the cluster. None of these may die or be suspended.
+    """
+    above, pid = list[int](), last
+    while pid != root and pid in parents:
+        pid = parents[pid]
+        above.append(pid)
+    ancestors = above if pid == root else []
+    others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
+    return ancestors, others if ancestors else [root, *others]
 
 
 def descendants(root: int, parents: dict[int, int]) -> list[int]:

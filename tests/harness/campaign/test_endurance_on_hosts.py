@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from sinkproof.campaign.spark_campaign import CUTS_LEAST, DEAD_LEAST, on_hosts, too_few
-from sinkproof.campaign.spark_endurance import EnduranceOutcome, StepsOfHosts, steps_of_hosts
+from sinkproof.campaign import spark_endurance
+from sinkproof.campaign.spark_campaign import CUTS_LEAST, DEAD_LEAST, ON_HOSTS, on_hosts, too_few
+from sinkproof.campaign.spark_endurance import EnduranceJob, EnduranceOutcome, StepsOfHosts, steps_of_hosts
 from sinkproof.chaos.faults.faults_of_hosts import CUT, CUT_ALL, CUTS, HEAL, KILL_HOST, SENTENCES, SLOW_LINK
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.execution.run_result import RunResult
+from sinkproof.reference_engine.shells.spark.driver_supervisor import SparkFailed
+from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reports.progress import Progress
+from sinkproof.subject.scratch import Scratch
 
 CALLS = ("open", "fence", "begin", "write", "pre_commit", "snapshot", "acknowledge", "notify_complete", "commit")
 PASSED = [
@@ -75,3 +85,45 @@ def test_too_few_cuts_or_dead_hosts_leave_a_doubt(cuts: int, dead: int, finished
     found = too_few(EnduranceOutcome(run_result=result, summary="", kinds=kinds))
     assert doubts == len(found)
     assert all(f"{cuts} hosts were cut off and {dead} seen to die" in why for why in found)
+
+
+class Still:
+    """In place of an Execution: its job passes no step."""
+
+    over, why, recent, polls = False, "", ("nothing",), 0
+
+    def poll(self) -> list[Happening]:
+        self.polls += 1
+        return []
+
+
+def still_job(tmp_path: Path, progress: Progress) -> EnduranceJob:
+    runner: Any = SimpleNamespace(scratch=Scratch(name="still", path=tmp_path, shell="spark"))
+    job = EnduranceJob(runner, ON_HOSTS, steps=PASSED, progress=progress)
+    job.folder = RunFolder(tmp_path / "run")
+    job.armed = job.folder.armed()
+    return job
+
+
+class Heard(Progress):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
+        self.lines.append(what)
+
+
+@pytest.mark.parametrize("kind", ["kill", CUT])
+def test_a_job_that_passes_no_step_fails_and_is_reported_meanwhile(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short the time is that each step is armed."""
+    monkeypatch.setattr(spark_endurance, "STRIKE_SECONDS", 0.05)
+    monkeypatch.setattr(spark_endurance, "REPORT_SECONDS", 0.0)
+    heard, still = Heard(), Still()
+    execution: Any = still
+    job = still_job(tmp_path, heard)
+    job.plan = replace(job.plan, strike_seconds=0.002)
+    with pytest.raises(SparkFailed, match="no step was passed"):
+        job._strike(execution, kind, "attempt")
+    assert still.polls == len(heard.lines)
