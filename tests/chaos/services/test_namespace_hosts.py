@@ -70,6 +70,7 @@ def _hears(hosts: NamespaceHosts, *, speaker: int, listener: int) -> bool:
         return heard == "heard .\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "hears", "is_heard_by_others"), [(CUT, False, False), (CUT_IN, False, True), (CUT_OUT, True, False)]
 )
@@ -98,6 +99,7 @@ def test_a_slow_link_is_a_property_of_both_its_ends_until_it_is_healed(hosts: Na
     assert "rate" not in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_what_this_machine_cannot_do_to_a_link_is_found_at_once_and_left_alone(
     hosts: NamespaceHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

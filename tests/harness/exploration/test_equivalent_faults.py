@@ -44,7 +44,7 @@ def groups_of(runner: ScheduleRunner, *kinds: str) -> tuple[MemoizedRuns, list[l
 
 @pytest.mark.parametrize(
     "runner",
-    [pytest.param("files/write-ahead", marks=pytest.mark.slow), "files/idempotent", "memory/masked"],
+    [pytest.param(each, marks=pytest.mark.slow) for each in ("files/write-ahead", "files/idempotent", "memory/masked")],
     indirect=True,
 )
 def test_faults_of_one_group_have_equal_outcomes(runner: ScheduleRunner) -> None:
