@@ -74,7 +74,7 @@ def _found(place_and_name: str, locator: str) -> Any:
     place, _, name = place_and_name.rpartition(":") if ":" in place_and_name else (place_and_name, "", "")
     file = Path(place).resolve() if place.endswith(".py") else None
     for folder in (file.parent,) if file is not None else (Path("src").resolve(), Path.cwd()):
-        _make_importable(folder)
+        _make_importable(folder, subject=file)
     found: Any = _module(place, locator, file)
     if not name:
         raise ContractError(f"{place} alone is no subject: name its contract, as in {place}:{_example(found)}")
@@ -219,15 +219,15 @@ def _module(place: str, locator: str, file: Path | None) -> ModuleType:
         raise ContractError(f"{locator}: importing {place} failed: {described(error)}") from error
 
 
-def _make_importable(folder: Path) -> None:
-    """As when a file in it is run; but no library gets a `queue.py` of this folder instead of the standard module."""
+def _make_importable(folder: Path, *, subject: Path | None = None) -> None:
+    """As when a file in it is run; but where no file imports `queue.py` of this folder by that name, no library gets it
+    instead of the standard module.
+    """
     if folder.is_dir() and str(folder) not in sys.path:
-        sys.path.insert(len(sys.path) if _hides_standard_modules(folder) else 0, str(folder))
-
-
-def _hides_standard_modules(folder: Path) -> bool:
-    names = {file.stem for file in (*folder.glob("*.py"), *(init.parent for init in folder.glob("*/__init__.py")))}
-    return not names.isdisjoint(sys.stdlib_module_names)
+        hidden = {file.stem for file in folder.glob("*.py")} & sys.stdlib_module_names
+        is_package = (folder / "__init__.py").is_file()
+        is_last = hidden and (is_package or (subject is not None and hidden == {subject.stem}))
+        sys.path.insert(len(sys.path) if is_last else 0, str(folder))
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -238,7 +238,7 @@ def _module_of_file(path: Path) -> ModuleType:
         file = getattr(module, "__file__", None)
         if file and module.__name__ != "__main__" and Path(file) == path:
             return module
-    _make_importable(path.parent)
+    _make_importable(path.parent, subject=path)
     is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     name = f"sinkproof_subject_{path.stem}" if is_taken else path.stem
     spec = importlib.util.spec_from_file_location(name, path)

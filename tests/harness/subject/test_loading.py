@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,11 @@ class {name}:
     claims = "NO_LOSS"
     def sink(self, scratch): ...
     def committed(self, scratch): ...
+"""
+
+WHAT_A_LIBRARY_FINDS = """
+from importlib.machinery import PathFinder
+FOUND = PathFinder.find_spec("{name}").origin
 """
 
 
@@ -56,12 +60,27 @@ def test_a_file_may_import_its_neighbours_by_their_place(folder: Path, is_packag
 
 @pytest.mark.parametrize("name", ["queue", "sndhdr"])
 def test_a_file_with_the_name_of_a_standard_module_hides_it_from_no_library(folder: Path, name: str) -> None:
-    (folder / f"{name}.py").write_text(CONTRACT.format(name="Orders"))
-    assert "Orders" == type(load(f"{name}.py:Orders").given).__name__
-    found = PathFinder.find_spec(name)
-    assert found is not None
-    assert is_standard(Path(found.origin or ""))
+    (folder / f"{name}.py").write_text(CONTRACT.format(name="Orders") + WHAT_A_LIBRARY_FINDS.format(name=name))
+    given = load(f"{name}.py:Orders").given
+    assert is_standard(Path(vars(sys.modules[type(given).__module__])["FOUND"]))
     assert name not in sys.modules or not hasattr(sys.modules[name], "Orders")
+
+
+@pytest.mark.parametrize("is_package", [True, False])
+def test_a_neighbour_with_the_name_of_a_standard_module_is_what_the_file_imports(
+    folder: Path, is_package: bool
+) -> None:
+    """In a package only by its place: `import sndhdr` means the standard module there."""
+    inside = folder / f"with_neighbour_{is_package}".lower()
+    inside.mkdir()
+    (inside / "sndhdr.py").write_text("NAME = 'of a neighbour'")
+    if is_package:
+        (inside / "__init__.py").touch()
+    how = "from .sndhdr import NAME\n" if is_package else "from sndhdr import NAME\n"
+    (inside / "orders.py").write_text(how + CONTRACT.format(name="Orders") + WHAT_A_LIBRARY_FINDS.format(name="sndhdr"))
+    given = load(f"{inside}/orders.py:Orders").given
+    found = vars(sys.modules[type(given).__module__])
+    assert ("of a neighbour", is_package) == (found["NAME"], is_standard(Path(found["FOUND"])))
 
 
 def test_another_failed_import_is_reported_as_it_is(folder: Path) -> None:
