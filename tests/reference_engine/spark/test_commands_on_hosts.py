@@ -97,10 +97,9 @@ def test_records_are_moved_and_counted_by_windows(master: str, command: Command,
     assert RECORDS == sum(times * json.loads(value)["count"] for value, times in records_of(kafka, windows).items())
 
 
+@pytest.mark.parametrize("master", [NAME], indirect=True)
 def test_a_sink_is_certified(master: str, command: Command, folder: Path) -> None:
-    """The cluster that stays is not broken: its hosts are those of others, too."""
-    if master == OWN:
-        pytest.skip("twenty minutes: `make soak-hosts` has it")
+    """The cluster that stays is not broken: its hosts are those of others, too. On hosts of its own it takes longer."""
     out = folder / "certificate"
     command("certify", "files/two-phase", "--on", "spark", "--master", master, "--no-canaries", "--out", str(out))
     (subject,) = json.loads((out / "certificate.json").read_text())["subjects"]
