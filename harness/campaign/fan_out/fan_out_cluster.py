@@ -20,6 +20,7 @@ from typing import Final
 from sinkproof.campaign.fan_out.hub_connection import FanOut
 from sinkproof.campaign.fan_out.loaded_code import WORKERS, LoadedCode, loaded_code
 from sinkproof.campaign.fan_out.slot_hub import HubOrder, HubState
+from sinkproof.campaign.fan_out.slot_task import SlotOrder
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.services.cache_folders import running_folder
@@ -76,15 +77,14 @@ def fanned_out(master: str, locators: Sequence[str], *, progress: Progress) -> I
         stack.callback(cluster.close)
         progress.say(f"starting Spark: {master} runs a part of the schedules")
         access = FanOut(socket=str(folder / "hub"), secret=new_secret())
-        order = HubOrder(
-            campaigns=access.socket,
-            master=cluster.master,
+        slot = SlotOrder(
             secret=access.secret,
             locators=tuple(map(found_anywhere, locators)),
             expected=expected,
             path=tuple(map(os.path.abspath, sys.path)),
             folder=here,
         )
+        order = HubOrder(campaigns=access.socket, master=cluster.master, slot=slot)
         try:
             cluster.start()
             cluster.call(f"{HUB}:open_hub", order)

@@ -10,14 +10,12 @@ import os
 import queue
 import select
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.campaign.fan_out.hub_connection import CAMPAIGNS, SLOTS
-from sinkproof.campaign.fan_out.loaded_code import LoadedCode
 from sinkproof.campaign.fan_out.slot_task import SlotOrder, SlotSeen, serve_slot
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.reference_engine.shells.spark.control_messages import (
@@ -42,15 +40,11 @@ REFUSALS_KEPT: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubOrder:
-    """`campaigns`: the path of the socket for them."""
+    """`campaigns`: the path of the socket for them. `slot`: what each slot is given."""
 
     campaigns: str
     master: str
-    secret: bytes = field(repr=False)
-    locators: Sequence[str]
-    expected: LoadedCode
-    path: Sequence[str]
-    folder: str
+    slot: SlotOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +91,10 @@ class SlotHub:
         self.unfit: list[SlotSeen] = []
         self.ended = ""
         events = EventLog(Path(order.campaigns).with_name(EVENTS))
-        for_campaigns, for_slots = _listen_at(order.campaigns), self._for_slots()
+        for_campaigns, for_slots, secret = _listen_at(order.campaigns), self._for_slots(), order.slot.secret
         self.entrances = {
-            "campaign": Entrance(for_campaigns, self.poll, secret=order.secret, destination=CAMPAIGNS, events=events),
-            "slot": Entrance(for_slots, self.poll, secret=order.secret, destination=SLOTS, events=events),
+            "campaign": Entrance(for_campaigns, self.poll, secret=secret, destination=CAMPAIGNS, events=events),
+            "slot": Entrance(for_slots, self.poll, secret=secret, destination=SLOTS, events=events),
         }
         self.address: Address = address_of(for_slots) if not on_one_host(order.master) else f"{order.campaigns}-slots"
         threading.Thread(target=self.serve, daemon=True).start()
@@ -114,18 +108,12 @@ class SlotHub:
     # -- the Spark job -----------------------------------------------------------------------------
 
     def offer(self) -> None:
-        context, order = self.session.sparkContext, self.order
-        slot = SlotOrder(
-            hub=self.address,
-            secret=order.secret,
-            locators=order.locators,
-            expected=order.expected,
-            path=order.path,
-            folder=order.folder,
-        )
+        context, order, address = self.session.sparkContext, self.order.slot, self.address
         try:
             context.setJobDescription("slots for the campaigns of sinkproof certify")
-            context.parallelize(range(SLOTS_MOST), SLOTS_MOST).mapPartitions(lambda _: serve_slot(slot)).collect()
+            context.parallelize(range(SLOTS_MOST), SLOTS_MOST).mapPartitions(
+                lambda _: serve_slot(order, address)
+            ).collect()
             self.ended = "its tasks ended"
         except Exception as error:  # the border: any failure of Spark is reported as text
             self.ended = f"{type(error).__name__}: {error}"[-1000:]

@@ -33,9 +33,10 @@ Key = tuple[int, int]  # number of a campaign, and of its worker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotOrder:
-    """`path`: where the certifier looks for modules. `expected`: what it has loaded there."""
+    """`path`: where the certifier looks for modules. `expected`: what it has loaded there. `folder`: its own.
+    `secret`: of this certification.
+    """
 
-    hub: Address
     secret: bytes = field(repr=False)
     locators: Sequence[str]
     expected: LoadedCode
@@ -50,12 +51,12 @@ class SlotSeen:
     why: str  # why nothing can run there; empty: it can
 
 
-def serve_slot(order: SlotOrder) -> list[str]:
-    """Returns when the hub has ended the connection."""
-    if isinstance(order.hub, str):
-        hub = connected_to(order.hub, order.secret, destination=SLOTS)
+def serve_slot(order: SlotOrder, address: Address) -> list[str]:
+    """Returns when the hub, at this address, has ended the connection."""
+    if isinstance(address, str):
+        hub = connected_to(address, order.secret, destination=SLOTS)
     else:
-        hub = control_connection(order.hub, order.secret, destination=SLOTS)
+        hub = control_connection(address, order.secret, destination=SLOTS)
     before = list(sys.path)
     sys.path += [folder for folder in order.path if folder not in before and os.path.isdir(folder)]
     try:
@@ -65,11 +66,11 @@ def serve_slot(order: SlotOrder) -> list[str]:
                 why = f"cannot start worker processes: {server}"
             else:
                 why = order.expected.differs(loaded_code(server, order.locators, folder=order.folder))
-            hub.send("slot", SlotSeen(host_of(order.hub), os.getpid(), why))
+            hub.send("slot", SlotSeen(host_of(address), os.getpid(), why))
             if isinstance(server, str):
                 hub.receive()  # until the hub ends the connection: else Spark would begin the next task here
             else:
-                Slot(hub, server, folder=order.folder, host=host_of(order.hub)).serve()
+                Slot(hub, server, folder=order.folder, host=host_of(address)).serve()
     finally:
         sys.path[:] = before  # Spark uses this process for other tasks, too
         hub.close()

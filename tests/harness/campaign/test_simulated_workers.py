@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +21,10 @@ from sinkproof.exploration.fault_pairs import AT_STEPS
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, fresh_folder
+
+from ...support.opened_runner import opened
 
 BACKUPS = f"{Path(__file__).parents[2].joinpath('support/explored_sinks.py')}:OneBackupContract"
-
-
-@contextmanager
-def opened(locator: str) -> Iterator[ScheduleRunner]:
-    folder = fresh_folder()
-    with ScheduleRunner(load(locator), Scratch(name="first", path=folder)) as made:
-        yield made
-    shutil.rmtree(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,8 +29,8 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, fresh_folder
+
+from ....support.opened_runner import opened
 
 SUPPORT = Path(__file__).parents[3] / "support"
 BACKUPS = f"{SUPPORT / 'explored_sinks.py'}:OneBackupContract"  # wrong
@@ -53,14 +52,6 @@ def spark() -> Iterator[FannedOut]:
 def left_to_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The campaign's own process runs next to nothing, as with many executors."""
     monkeypatch.setattr(worker_pool, "LEFT_TO_WORKERS", 1)
-
-
-@contextmanager
-def opened(locator: str) -> Iterator[ScheduleRunner]:
-    folder = fresh_folder()
-    with ScheduleRunner(load(locator), Scratch(name="first", path=folder)) as made:
-        yield made
-    shutil.rmtree(folder)
 
 
 @contextmanager
