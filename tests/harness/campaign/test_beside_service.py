@@ -13,6 +13,8 @@ from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.beside_service import ZOMBIES_MOST
+from sinkproof.generators.interleavings import zombies_of_removed_subtasks
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -61,6 +63,8 @@ def test_its_stage_is_short_and_acquits_a_right_one() -> None:
         campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
         assert [] == campaign.results.findings
         assert 40 < len(campaign.tried) < SCHEDULES_MOST
+        removed = set(zombies_of_removed_subtasks(campaign))
+        assert min(ZOMBIES_MOST, len(removed)) == len(removed & campaign.tried) > 0
 
 
 @pytest.mark.parametrize(("begun", "lacks"), [(False, True), (True, False)])

@@ -193,7 +193,7 @@ def test_native_modules_that_a_file_imports_are_found(imports: str, native: list
 
 def test_a_file_of_a_user_may_have_the_name_of_a_standard_module(project: Project) -> None:
     """As `queue.py` would have; these two are rarely imported by anything else."""
-    project.write({"sndhdr": SINK + "import imghdr", "imghdr": ""})
+    project.write({"sndhdr": SINK + "def late():\n    import imghdr\n", "imghdr": ""})
     contract = project.certified("sndhdr.Sink()", imports="import sndhdr")
     code = own_code(contract.given, contract.sink(None))
     assert {"sndhdr.py", "imghdr.py", f"contract_of_{project.folder.name}.py"} == {*code.files.values()}
