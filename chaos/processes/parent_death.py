@@ -5,10 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
+from pathlib import Path
 from typing import Final
+
+from sinkproof.chaos.clock import Deadline
 
 PR_SET_PDEATHSIG: Final = 1  # from <linux/prctl.h>, as the next one
 PR_SET_CHILD_SUBREAPER: Final = 36
+REAP_POLL_SECONDS: Final = 0.01
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)  # loaded at import: nothing may be loaded between fork and exec
 
 
@@ -22,6 +27,18 @@ def die_with(parent: int, *, by: signal.Signals = signal.SIGKILL) -> None:
 def adopt_orphans() -> None:
     """Orphaned descendants become children of this process, which then collects their wait status."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def reap_orphan(pid: int, *, deadline: Deadline) -> int | None:
+    """The wait status of a descendant that was killed, which is adopted as soon as its parents are dead, too; None if
+    another process has reaped it.
+    """
+    while not deadline.over and Path(f"/proc/{pid}").exists():
+        try:
+            return os.waitpid(pid, 0)[1]
+        except ChildProcessError:
+            threading.Event().wait(REAP_POLL_SECONDS)
+    return None
 
 
 def _prctl(option: int, value: int) -> None:

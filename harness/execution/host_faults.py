@@ -34,6 +34,7 @@ from sinkproof.chaos.faults.faults_of_hosts import (
     REFUSED,
     SLOW_LINK,
 )
+from sinkproof.chaos.processes.parent_death import reap_orphan
 from sinkproof.chaos.services.local_service import LocalService
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.chaos.services.spark_cluster import namespace_hosts as links
@@ -52,7 +53,7 @@ SLOW_SECONDS: Final = 1.5
 HEALED_SECONDS: Final = 40.0  # after which a cut is healed in any case; a recovery on other hosts takes ten
 TICK_SECONDS: Final = 0.2
 REQUEST_SECONDS: Final = 5.0  # between a connection and its request
-REAP_SECONDS, REAP_POLL_SECONDS = 20.0, 0.01  # until the parents of what was killed are dead, too
+REAP_SECONDS: Final = 20.0  # until the parents of what was killed are dead, too
 CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid
 LINK_OF: Final = {CUT_IN: links.CUT_IN, CUT_OUT: links.CUT_OUT, SLOW_LINK: links.SLOW}  # the others: CUT
 ReadCommitted = Callable[[], Sequence[Identity] | None]
@@ -207,19 +208,9 @@ class HostFaults:
             self.hosts.relays.cut(one.host)
         if one.how == KILL_HOST:  # what it was connected to hears nothing of it: no reset, no last word
             for pid in self.hosts.spark.kill_host(one.host):
-                self._reap(pid, struck=pid == one.pid)
-
-    def _reap(self, pid: int, *, struck: bool) -> None:
-        """Orphans are this process's, as soon as their parents are dead: the driver's owner adopts them."""
-        deadline = Deadline(REAP_SECONDS)
-        while not deadline.over and Path(f"/proc/{pid}").exists():
-            try:
-                _, status = os.waitpid(pid, 0)
-            except ChildProcessError:
-                threading.Event().wait(REAP_POLL_SECONDS)
-                continue
-            if struck:
-                self.folder.events().record("ended", actor="host", child=pid, status=status)
+                status = reap_orphan(pid, deadline=Deadline(REAP_SECONDS))  # the driver's owner adopts them
+                if status is not None and pid == one.pid:
+                    self.folder.events().record("ended", actor="host", child=pid, status=status)
 
     # -- what follows ------------------------------------------------------------------------------
 

@@ -71,12 +71,10 @@ class HostCommands:
 
     def kill(self, host: int) -> list[int]:
         """Everything on the host dies at once; returns what was killed. The empty host stays."""
-        killed: list[int] = []
+        killed: set[int] = set()  # with what dies of its parent's death, before its own signal
         for number in (signal.SIGSTOP, signal.SIGKILL):  # all stop before the first dies: no death is observed there
-            for pid in self.processes(host):
-                if self._signal(host, pid, number) and number == signal.SIGKILL:
-                    killed.append(pid)
-        return killed
+            killed.update(pid for pid in self.processes(host) if self._signal(host, pid, number))
+        return sorted(killed)
 
     def _signal(self, host: int, pid: int, number: int) -> bool:
         """False if it has ended, even if another process has its number by now."""

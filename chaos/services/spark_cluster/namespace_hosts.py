@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.parent_death import reap_orphan
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.host_commands import SECONDS, HostCommands, run_to_its_end
 
@@ -205,11 +206,13 @@ class NamespaceHosts(HostCommands):
         self._on_switch(script.format(port=port, flags=f"ip link set dev {port} type bridge_slave"))
 
     def close(self) -> None:
-        """Ends everything on the hosts, and them."""
-        deadline = Deadline(SECONDS)
+        """Ends everything on the hosts, and them. Where this process adopts orphans, it leaves no zombie of theirs."""
+        deadline, killed = Deadline(SECONDS), set[int]()
         for host in range(len(self.holders)):
-            while self.kill(host) and not deadline.over:
-                continue
+            while (more := self.kill(host)) and not deadline.over:
+                killed.update(more)
+        for pid in killed:
+            reap_orphan(pid, deadline=deadline)
         for holder in (*self.holders, *([self.switch] if self.switch is not None else [])):
             holder.kill()
             holder.communicate()

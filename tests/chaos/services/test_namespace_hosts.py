@@ -42,6 +42,41 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=float(sys
     connected.shutdown(socket.SHUT_WR)
     print(connected.recv(64).decode())
 """
+FAMILY = """\
+import os, threading
+from sinkproof.chaos.processes.parent_death import die_with
+parent, children = os.getpid(), []
+for _ in range(40):
+    children.append(os.fork())
+    if not children[-1]:
+        die_with(parent)
+        threading.Event().wait()
+print(parent, *children, flush=True)
+threading.Event().wait()
+"""  # most children die of their parent's death
+OWNER = """\
+import os, subprocess, sys
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.fork_server import children_of
+from sinkproof.chaos.processes.parent_death import adopt_orphans, reap_orphan
+from sinkproof.chaos.services.service import ServiceUnavailable
+from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
+adopt_orphans()
+
+def family(hosts):
+    started = subprocess.Popen(hosts.command(0, sys.executable, "-c", sys.argv[1]), stdout=subprocess.PIPE, text=True)
+    return [*map(int, started.stdout.readline().split())]
+
+try:
+    with NamespaceHosts(1, shared=[]) as hosts:
+        pids = family(hosts)
+        killed = hosts.kill(0)
+        print(sorted(pids) == killed, {reap_orphan(pid, deadline=Deadline(20.0)) for pid in pids})
+        family(hosts)
+except ServiceUnavailable as unavailable:
+    sys.exit(print("cannot:", " ".join(str(unavailable).split())))
+print(*children_of(os.getpid()))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +170,14 @@ def put_in_place(tool: Path, *, refused: str) -> None:
 def test_a_process_is_found_on_its_host(hosts: NamespaceHosts) -> None:
     assert hosts.host_of(hosts.holders[2].pid) == 2
     assert hosts.host_of(os.getpid()) is None
+
+
+def test_what_dies_of_its_parents_death_was_killed_with_its_host_and_no_zombie_of_it_is_left() -> None:
+    command = [sys.executable, "-c", OWNER, FAMILY]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=3 * SECONDS, check=False)
+    if said.stdout.startswith("cannot:"):
+        pytest.skip(said.stdout.strip())
+    assert said.stdout.splitlines() == ["True {9}", ""], said.stderr
 
 
 def test_an_external_system_has_the_same_address_on_each_host_until_its_way_is_cut(hosts: NamespaceHosts) -> None:
