@@ -26,14 +26,21 @@ from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
-from sinkproof.workload.rows import FAR_LARGER_BATCH_ROWS, LARGE_BATCH_ROWS
+from sinkproof.workload.rows import (
+    FAR_LARGER_BATCH_ROWS,
+    HUNDREDS_OF_CHECKPOINTS,
+    LARGE_BATCH_ROWS,
+    MANY_CHECKPOINTS,
+)
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
 FAR_LARGER_SECONDS_MOST: Final = 30.0
 FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 # Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
+# Windows of up to twelve checkpoints: `zombie-very-late`.
 MORE_DATA: Final = (
+    ((MANY_CHECKPOINTS + 1, HUNDREDS_OF_CHECKPOINTS), lines_never_run.hundreds_of_checkpoints),
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), lines_never_run.many_chunks),
     ((LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6), lines_never_run.far_larger_data),
 )

@@ -26,6 +26,7 @@ from sinkproof.workload.jobs import (
     MANY_CHUNKS_JOB,
     MANY_KEYS_JOB,
     TWELVE_SINKS_JOB,
+    ZOMBIE_AFTER_HUNDREDS_JOB,
 )
 
 NOTIFIED: Final = "notify_complete.before"
@@ -51,12 +52,23 @@ def unusual_situations(campaign: CampaignView) -> Iterator[Schedule]:
 def many_chunks() -> Iterator[Schedule]:
     """A chunk with a number of two digits comes before one with a single digit, if they are sorted as text."""
     yield Schedule(job=MANY_CHUNKS_JOB)
+    yield _zombie(NOTIFIED, job=MANY_CHUNKS_JOB)
 
 
 def far_larger_data() -> Iterator[Schedule]:
     """Without a fault, and with a death of the job: what it replays is more than the sink gets in other jobs."""
     yield Schedule(job=FAR_LARGER_DATA_JOB)
     yield Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),), job=FAR_LARGER_DATA_JOB)
+    yield _zombie(NOTIFIED, job=FAR_LARGER_DATA_JOB)
+
+
+def hundreds_of_checkpoints() -> Iterator[Schedule]:
+    """What a sink remembers of the last so many checkpoints does not refuse a zombie from before."""
+    yield from (_zombie(point, job=ZOMBIE_AFTER_HUNDREDS_JOB) for point in (NOTIFIED, "write.before", "open.before"))
+
+
+def _zombie(point: str, *, job: str) -> Schedule:
+    return Schedule((Fault("sink[0]", point, 1, "stop"),), job=job)
 
 
 def faults_next(run: RunResult, *, deaths_only: bool) -> Iterator[Schedule]:

@@ -33,6 +33,7 @@ from sinkproof.workload.rows import (
     BATCHES_PER_CHECKPOINT,
     EDGE_CASE_INPUT,
     FAR_LARGER_INPUT,
+    HUNDREDS_OF_CHECKPOINTS_INPUT,
     LARGE_BATCHES_INPUT,
     MANY_CHECKPOINTS_INPUT,
     MANY_CHUNKS_INPUT,
@@ -50,6 +51,7 @@ from sinkproof.workload.rows import (
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
+ZOMBIE_AFTER_HUNDREDS_MS: Final = 4120
 SLOW_DETECTION_MS: Final = 16  # a checkpoint that has all votes is complete, and sinks are notified, within 10
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
 OVERTAKEN_STRETCH: Final = 5
@@ -68,6 +70,7 @@ SPARSE_JOB: Final = "sparse"
 ZOMBIE_LATE_JOB: Final = "zombie-late"
 SLOW_DETECTION_JOB: Final = "slow-detection"
 ZOMBIE_VERY_LATE_JOB: Final = "zombie-very-late"
+ZOMBIE_AFTER_HUNDREDS_JOB: Final = "zombie-after-hundreds"
 SCALE_IN_JOB: Final = "scale-in"
 SCALE_OUT_JOB: Final = "scale-out"
 SCALE_IN_AND_OUT_JOB: Final = "scale-in-and-out"
@@ -210,6 +213,11 @@ EVERY_JOB: Final = {
         source=MANY_CHECKPOINTS_INPUT,
         timing=Timing(suspended=ZOMBIE_VERY_LATE_MS),
     ),
+    ZOMBIE_AFTER_HUNDREDS_JOB: _spec(
+        "a suspended attempt resumes after newer attempts have completed five hundred checkpoints",
+        source=HUNDREDS_OF_CHECKPOINTS_INPUT,
+        timing=Timing(suspended=ZOMBIE_AFTER_HUNDREDS_MS),
+    ),
     REBATCHED_JOB: _spec(
         "rows come in other batches, and at another pace, after a restart", again=source_to_sink(REBATCHED_INPUT).plan()
     ),
@@ -244,8 +252,17 @@ EVERY_JOB: Final = {
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
-    MANY_CHUNKS_JOB: _spec("7,200 rows for each sink in each checkpoint", source=MANY_CHUNKS_INPUT),
-    FAR_LARGER_DATA_JOB: _spec("20,000 rows for each sink in each checkpoint", source=FAR_LARGER_INPUT),
+    # A suspended attempt resumes when more rows have come than a sink remembers, which knows rows and not checkpoints.
+    MANY_CHUNKS_JOB: _spec(
+        "7,200 rows for each sink in each checkpoint",
+        source=MANY_CHUNKS_INPUT,
+        timing=Timing(suspended=ZOMBIE_LATE_MS),
+    ),
+    FAR_LARGER_DATA_JOB: _spec(
+        "20,000 rows for each sink in each checkpoint",
+        source=FAR_LARGER_INPUT,
+        timing=Timing(suspended=ZOMBIE_LATE_MS),
+    ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint", source=MANY_KEYS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=_also_empty_batches()),
     LONG_IDLE_JOB: _spec(

@@ -20,7 +20,8 @@ BATCH_ROWS: Final = 2
 ROWS_PER_SPLIT: Final = 3 * BATCHES_PER_CHECKPOINT * BATCH_ROWS
 KEYS_PER_SPLIT: Final = 5
 EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
-MANY_CHECKPOINTS_ROWS: Final = 24  # of each split, one a batch: twelve checkpoints
+MANY_CHECKPOINTS: Final = 12  # each batch has one row
+HUNDREDS_OF_CHECKPOINTS: Final = 500  # the same, and some more while a zombie is replaced
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
 MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least twelve chunks of up to 600 rows
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
@@ -156,7 +157,10 @@ SPARSE_INPUT: Final = _input(make_sparse_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
 EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
-MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS_ROWS, batch_rows=1)
+MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
+HUNDREDS_OF_CHECKPOINTS_INPUT: Final = _input(
+    make_row, rows=(HUNDREDS_OF_CHECKPOINTS + 20) * BATCHES_PER_CHECKPOINT, batch_rows=1
+)
 LARGE_BATCHES_INPUT: Final = _input(make_row, rows=6 * LARGE_BATCH_ROWS, batch_rows=LARGE_BATCH_ROWS)
 MANY_CHUNKS_INPUT: Final = _input(make_row, rows=6 * MANY_CHUNKS_BATCH_ROWS, batch_rows=MANY_CHUNKS_BATCH_ROWS)
 FAR_LARGER_INPUT: Final = _input(
