@@ -128,7 +128,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
         if re.fullmatch(r"seed=\d+", word):
             seed = int(word[5:])
             continue
-        if re.fullmatch(r"ids=\d{1,5}", word):
+        if re.fullmatch(r"ids=\d{1,6}", word):
             ids = int(word[4:])
             continue
         if word.startswith("orders="):

@@ -25,7 +25,7 @@ from sinkproof.subject.numbers_in_code import has_number_between
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
+from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, HUNDREDS_OF_CHECKPOINTS_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
 from sinkproof.workload.rows import (
     FAR_LARGER_BATCH_ROWS,
     HUNDREDS_OF_CHECKPOINTS,
@@ -36,6 +36,7 @@ from sinkproof.workload.rows import (
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
 FAR_LARGER_SECONDS_MOST: Final = 30.0
 FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
+LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 # Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
 # Windows of up to twelve checkpoints: `zombie-very-late`.
@@ -256,9 +257,7 @@ class ProcessCampaign(CampaignInProcesses):
             return False
         if result.finished and len(self.unexecuted) < left:
             self.strike_lines_of_recoveries()
-            self.run_schedules(
-                lines_never_run.faults_next(result, deaths_only=schedule.job == FAR_LARGER_DATA_JOB), lines=True
-            )
+            self.run_schedules(lines_never_run.faults_next(result, deaths_only=schedule.job in LONG_JOBS), lines=True)
         return True
 
     def trace_recoveries(self) -> None:

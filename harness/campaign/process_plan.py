@@ -132,6 +132,7 @@ HIGH_YIELD: Final[Plan] = (
         schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
     ),
     *KILLS_AND_MESSAGES,
+    Stage(name="generations with one digit more", schedules=high_yield.longer_generations, needs=(Need.NO_SERVICE,)),
     *ORDERLY_ENDS,
     Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
     *NATIVE_CODE,
@@ -176,6 +177,11 @@ HIGH_YIELD: Final[Plan] = (
         name="aborts after the next snapshot",
         schedules=rare.aborts_after_the_next_snapshot,
         needs=(Need.FOREIGN_CODE,),
+    ),
+    Stage(
+        name="twelve checkpoints pending",
+        schedules=lambda _: high_yield.many_pending_checkpoints(),
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
         name="twelve sink subtasks",

@@ -44,6 +44,7 @@ SINGLE_FAULTS: Final[Plan] = (
     Stage(name="error at each step", schedules=partial(at_every_step, kind="error")),
     Stage(name="late zombies", schedules=single_faults.late_zombies_at_every_step),
     Stage(name="very late zombies", schedules=single_faults.very_late_zombies),
+    Stage(name="generations with one digit more", schedules=high_yield.longer_generations),
     Stage(name="faults after a declined vote", schedules=single_faults.faults_after_decline),
 )
 RARE_FAULTS: Final[Plan] = (

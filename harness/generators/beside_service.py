@@ -29,6 +29,8 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
             _evenly(removed, ZOMBIES_MOST),
             first.values(),
             (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB)),
+            high_yield.longer_generations(campaign),
+            high_yield.many_pending_checkpoints(),
             high_yield.twelve_sinks(campaign),
             single_faults.very_late_zombies_at_first_steps(campaign),
             single_faults.errors_in_reused_processes(campaign),

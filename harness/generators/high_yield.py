@@ -9,11 +9,13 @@ from typing import Final
 from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
+from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, in_turn, spread
 from sinkproof.generators.feasible import OF_TARGET, of_target, settles
 from sinkproof.generators.rare import (
     MESSAGES,
+    SEVEN_DIGITS,
     TWO_DIGITS,
     VOTE,
     before_recoveries,
@@ -44,6 +46,7 @@ from sinkproof.workload.jobs import (
     WALL_CLOCK_JOBS,
     YEAR_END_JOB,
 )
+from sinkproof.workload.rows import SINKS
 
 NOTIFIED: Final = "notify_complete.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
@@ -170,3 +173,17 @@ def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedul
         return [Schedule(job=EDGE_CASE_VALUES_JOB), *long[1:]]
     rare = [job for job in RARE_ONCE if job != LONG_IDLE_JOB or campaign.contract.expires_after is None]
     return [*(Schedule(job=job) for job in (*PLAIN_JOBS, *rare)), *long]
+
+
+def many_pending_checkpoints() -> Iterator[Schedule]:
+    """No notification of eleven checkpoints arrives. The twelfth one commits them all; or the recovery from it does."""
+    lost = tuple(Fault(COORDINATOR, "checkpoint.notify", number, "lose") for number in range(1, SINKS * 11 + 1))
+    yield Schedule(lost, job=MANY_CHECKPOINTS_JOB)
+    yield Schedule((*lost, Fault(COORDINATOR, DECIDED, 12, "kill-job")), job=MANY_CHECKPOINTS_JOB)
+
+
+def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
+    """The number of the successor has a digit more: zombies, and a death of the whole job."""
+    zombies = single_faults.zombies_at_first_steps(campaign)
+    yield from (replace(zombie, ids=SEVEN_DIGITS) for zombie in zombies)
+    yield Schedule((Fault(COORDINATOR, DECIDED, 1, "kill-job"),), ids=SEVEN_DIGITS)

@@ -21,12 +21,12 @@ from sinkproof.workload.jobs import (
     EMPTY_BATCHES_JOB,
     FAILURES_TOLERATED,
     FAR_LARGER_DATA_JOB,
+    HUNDREDS_OF_CHECKPOINTS_JOB,
     LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
     MANY_CHUNKS_JOB,
     MANY_KEYS_JOB,
     TWELVE_SINKS_JOB,
-    ZOMBIE_AFTER_HUNDREDS_JOB,
 )
 
 NOTIFIED: Final = "notify_complete.before"
@@ -46,6 +46,7 @@ def unusual_situations(campaign: CampaignView) -> Iterator[Schedule]:
         yield Schedule(job=LONG_IDLE_JOB)
     yield Schedule(job=MANY_KEYS_JOB)
     yield Schedule(job=TWELVE_SINKS_JOB)
+    yield Schedule(job=HUNDREDS_OF_CHECKPOINTS_JOB)
     yield Schedule(job=FAR_LARGER_DATA_JOB)
 
 
@@ -64,7 +65,7 @@ def far_larger_data() -> Iterator[Schedule]:
 
 def hundreds_of_checkpoints() -> Iterator[Schedule]:
     """What a sink remembers of the last so many checkpoints does not refuse a zombie from before."""
-    yield from (_zombie(point, job=ZOMBIE_AFTER_HUNDREDS_JOB) for point in (NOTIFIED, "write.before", "open.before"))
+    yield from (_zombie(point, job=HUNDREDS_OF_CHECKPOINTS_JOB) for point in (NOTIFIED, "write.before", "open.before"))
 
 
 def _zombie(point: str, *, job: str) -> Schedule:

@@ -30,6 +30,7 @@ MESSAGES: Final = ("late", "repeat")
 ALL_MESSAGES: Final = ("decline", "lose", *MESSAGES)
 CONCURRENT_KINDS: Final = ("kill-job", "kill", "stop")
 VOTE: Final = "acknowledge.before"
+SEVEN_DIGITS: Final = 299_998  # the first generation is 999,999: as texts, the next one comes before it
 VOTES_LATE: Final = 3  # the first of each sink subtask, and the second of one
 AFTER_ABORTS: Final = ("notify_aborted.after", "notify_complete.before")
 TWO_DIGITS: Final = 8  # what checkpoint ids begin after: as texts, 10 and 11 come before 9

@@ -70,7 +70,7 @@ SPARSE_JOB: Final = "sparse"
 ZOMBIE_LATE_JOB: Final = "zombie-late"
 SLOW_DETECTION_JOB: Final = "slow-detection"
 ZOMBIE_VERY_LATE_JOB: Final = "zombie-very-late"
-ZOMBIE_AFTER_HUNDREDS_JOB: Final = "zombie-after-hundreds"
+HUNDREDS_OF_CHECKPOINTS_JOB: Final = "hundreds-of-checkpoints"
 SCALE_IN_JOB: Final = "scale-in"
 SCALE_OUT_JOB: Final = "scale-out"
 SCALE_IN_AND_OUT_JOB: Final = "scale-in-and-out"
@@ -213,8 +213,8 @@ EVERY_JOB: Final = {
         source=MANY_CHECKPOINTS_INPUT,
         timing=Timing(suspended=ZOMBIE_VERY_LATE_MS),
     ),
-    ZOMBIE_AFTER_HUNDREDS_JOB: _spec(
-        "a suspended attempt resumes after newer attempts have completed five hundred checkpoints",
+    HUNDREDS_OF_CHECKPOINTS_JOB: _spec(
+        "five hundred checkpoints; a suspended attempt resumes after them",
         source=HUNDREDS_OF_CHECKPOINTS_INPUT,
         timing=Timing(suspended=ZOMBIE_AFTER_HUNDREDS_MS),
     ),

@@ -82,6 +82,7 @@ SITUATIONS: Final = {  # what a sink asks -> the job that answers it
     "idle > 80000": "long-idle",
     "len(self.keys) > 150": "many-keys",
     "self.context.parallelism > 9": "twelve-sinks",
+    "len(os.listdir(self.folder)) > 900": "hundreds-of-checkpoints",
 }
 LOSES_A_ROW: Final = "self.rows[-1:] = []"
 LEAVES_OUT_OF_ITS_STATE: Final = "self.aside, self.rows = self.aside + self.rows, []"

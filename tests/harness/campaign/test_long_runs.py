@@ -1,4 +1,6 @@
-"""A sink that remembers its last commits only: a zombie from before finds none of them, and repeats its rows."""
+"""What grows in a long run: a sink that remembers its last commits only takes the rows of a zombie from before for
+new; a number gets a digit more; more checkpoints are pending than there is room for.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 pytestmark = pytest.mark.slow
-STAGE: Final = "unusual situations, while statements never ran"
+MORE_DATA: Final = "unusual situations, while statements never ran"
 SINK: Final = """\
 import json, sqlite3
 from sinkproof import Claim
@@ -80,23 +82,27 @@ NEWER_THAN_ALL: Final = BY_CHECKPOINT.format(is_new="not own or (checkpoint,) > 
 
 
 def explored(folder: Path, publish: str, *, kept: int) -> CampaignResults:
-    """The results of this stage alone."""
+    """The results of the stage with more data alone."""
+    return explored_by(MORE_DATA, folder, SINK.format(publish=publish, kept=kept))
+
+
+def explored_by(stage: str, folder: Path, sink: str) -> CampaignResults:
     file = folder / f"remembers_{folder.name}.py"
-    file.write_text(SINK.format(publish=publish, kept=kept))
+    file.write_text(sink)
     contract = load(f"{file}:Of")
     (folder / "scratch").mkdir()
     results = CampaignResults(contract=contract, shell="process")
     with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
-        campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
+        campaign.carry_out([each for each in PROCESS_PLAN if each.name == stage])
     return results
 
 
 @pytest.mark.parametrize(
     ("publish", "kept", "job"),
     [
-        pytest.param(AS_REMEMBERED, 40, "zombie-after-hundreds", id="40 checkpoints"),
-        pytest.param(AS_REMEMBERED, 500, "zombie-after-hundreds", id="500 checkpoints"),
+        pytest.param(AS_REMEMBERED, 40, "hundreds-of-checkpoints", id="40 checkpoints"),
+        pytest.param(AS_REMEMBERED, 500, "hundreds-of-checkpoints", id="500 checkpoints"),
         pytest.param(BY_ROW, 600, "many-chunks", id="600 rows"),
         pytest.param(BY_ROW, 50_000, "far-larger-data", id="50,000 rows"),
     ],
@@ -115,3 +121,88 @@ def test_a_sink_that_refuses_what_is_older_than_its_last_commit_is_acquitted(tmp
     (stage,) = results.coverage.stages
     assert ([], []) == (results.findings, results.unknowns)
     assert (True, "") == (stage.finished, stage.cut)
+
+
+FENCED: Final = """\
+import json, os
+from sinkproof import Claim, Fenced
+
+
+class Sink:
+    \"\"\"Rows wait in one of so many files, until a later generation, or a notification, publishes them.\"\"\"
+
+    def __init__(self, folder):
+        self.folder, self.rows, self.pending = folder, [], []
+
+    def open(self, context):
+        self.subtask, self.own = context.subtask, {own}
+        self.fence = self.folder / f"fence-{{self.subtask}}"
+        os.makedirs(self.folder / "out", exist_ok=True)
+        self.check()
+        self.replace(self.fence, self.own)
+        for subtask, state in context.restored:
+            for checkpoint in json.loads(state):
+                self.publish(subtask, checkpoint)
+
+    def check(self):
+        if self.fence.exists() and json.loads(self.fence.read_text()) > self.own:
+            raise Fenced("a newer generation is there")
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        self.check()
+        self.replace(self.slot(self.subtask, checkpoint_id), [checkpoint_id, self.rows])
+        self.rows = []
+        self.pending.append(checkpoint_id)
+        return json.dumps(self.pending).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for checkpoint in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(self.subtask, checkpoint)
+            self.pending.remove(checkpoint)
+
+    def publish(self, subtask, checkpoint):
+        at, rows = json.loads(self.slot(subtask, checkpoint).read_text())
+        self.replace(self.folder / "out" / f"{{subtask}}-{{at}}.json", rows)
+
+    def slot(self, subtask, checkpoint):
+        return self.folder / f"slot-{{subtask}}-{{checkpoint % {slots}}}"
+
+    def replace(self, path, content):
+        temporary = path.with_name(f"{{path.name}}-{{self.own}}")
+        temporary.write_text(json.dumps(content))
+        os.replace(temporary, path)
+
+
+class Of:
+    claims = Claim.EXACTLY_ONCE
+
+    def sink(self, scratch):
+        return Sink(scratch.path)
+
+    def committed(self, scratch):
+        for file in sorted((scratch.path / "out").glob("*.json")):
+            yield from json.loads(file.read_text())
+"""
+
+
+@pytest.mark.parametrize(("own", "finds"), [("str(context.generation)", True), ("context.generation", False)])
+def test_generations_are_compared_as_numbers_when_they_get_a_digit_more(own: str, finds: bool, tmp_path: Path) -> None:
+    stage = "generations with one digit more"
+    results = explored_by(stage, tmp_path, FENCED.format(own=own, slots=1000))
+    assert finds is bool(results.findings)
+    assert [] == results.unknowns
+    assert all("ids=299998" in finding.schedule for finding in results.findings)
+    assert finds or 5 == results.coverage.stages[0].run
+
+
+@pytest.mark.parametrize(("slots", "finds"), [(8, True), (12, False)])
+def test_twelve_checkpoints_are_pending_when_as_many_notifications_are_lost(
+    slots: int, finds: bool, tmp_path: Path
+) -> None:
+    results = explored_by("twelve checkpoints pending", tmp_path, FENCED.format(own="context.generation", slots=slots))
+    assert finds is bool(results.findings)
+    assert [] == results.unknowns
+    assert finds or 2 == results.coverage.stages[0].run
