@@ -21,6 +21,7 @@ from typing import Final
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.parent_death import adopt_orphans
+from sinkproof.chaos.processes.process_table import members_of
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, POINTS
 from sinkproof.foreach_batch.simulated_batches import read, rows_left_behind
@@ -28,7 +29,6 @@ from sinkproof.foreach_batch.streaming_driver import CHECKPOINT
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
 from sinkproof.reference_engine.shells.spark.java_installation import check_available
-from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.contract import Contract, ContractError

@@ -16,7 +16,7 @@ from typing import Any
 from spark_rows import difference_in
 
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.subject.scratch import fresh_folder
 
 JOB = Path(__file__).with_name("structured_job.py")

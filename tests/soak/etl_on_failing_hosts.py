@@ -24,10 +24,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.chaos.services.spark_cluster.host_commands import HostCommands
 from sinkproof.chaos.services.spark_cluster.standing_cluster import NAME, standing_cluster
 from sinkproof.reference_engine.inputs.kafka_group import TopicView
-from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
 from sinkproof.subject.scratch import scratch_folder
 
 OF_DRIVER_EACH: Final = 6

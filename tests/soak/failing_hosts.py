@@ -15,9 +15,9 @@ from sinkproof.campaign.spark_campaign import ON_HOSTS
 from sinkproof.campaign.spark_endurance import EnduranceJob
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.faults.faults_of_hosts import CUT, KILL_HOST
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.spark_runner import spark_runner
-from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder

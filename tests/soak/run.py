@@ -29,10 +29,10 @@ from spark_runs import Followed, quantile
 from sinkproof.certifier.circumstances import fingerprint
 from sinkproof.certifier.soak_measurements import SCHEMA, SUMMARY
 from sinkproof.chaos.clock import now
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.execution.spark_runner import deaths
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster, SparkFailed
-from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
 from sinkproof.sink_adapters.files.disk_real import RealDisk
 from sinkproof.sink_adapters.files.file_readers import transactions_residue
 from sinkproof.subject.scratch import fresh_folder

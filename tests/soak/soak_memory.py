@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from sinkproof.chaos.processes.process_table import parents_of_all
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
-from sinkproof.reference_engine.shells.spark.process_fault_points import parents_of_all
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CHILDREN = {"driver": "keeper", "keeper": "coordinator", "JVM": "daemon", "daemon": "worker", "worker": "attempt"}

@@ -20,6 +20,8 @@ from typing import Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.optional_packages import install_command
+from sinkproof.chaos.processes.parent_death import reap_orphan
+from sinkproof.chaos.processes.process_table import members_of
 from sinkproof.chaos.services.jvm import find_java
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
@@ -28,6 +30,7 @@ PORT: Final = 7077
 LISTENS: Final = ":{:04X} [0:]+ 0A"  # of a port, in /proc/net/tcp and tcp6
 SECONDS: Final = 90.0  # until the master listens; some on an idle machine
 POLL_SECONDS: Final = 0.1
+ORPHANS_SECONDS: Final = 5.0
 SCALA: Final = "2.13"
 MEMORY_MIB: Final = 384  # of each JVM: the rows are in Python processes
 EXECUTOR_MIB: Final = 512  # Spark refuses less than 450
@@ -74,6 +77,7 @@ class StandaloneSpark:
         self.hosts = NamespaceHosts(workers + 1, shared=shared)
         self.settings = DEFAULTS.format(secret=token_hex(32))
         self.running: dict[int, subprocess.Popen[bytes]] = {}  # by host
+        self.sessions: set[int] = set()  # of what was running; their orphans are this process's, if it adopts some
 
     @classmethod
     def for_tasks(cls, tasks: int, *, hosts: int, folder: Path, shared: Sequence[Path]) -> StandaloneSpark:
@@ -185,6 +189,7 @@ class StandaloneSpark:
 
     def revive(self, host: int) -> None:
         """A worker begins anew on a host that was killed; with the master of host 0, all workers do."""
+        self._reap_orphans()
         if host:
             self.start_worker(host)
             return
@@ -203,12 +208,21 @@ class StandaloneSpark:
         for one in self.running.values():
             self._end(one)
         self.running.clear()
+        self._reap_orphans()
 
-    @staticmethod
-    def _end(one: subprocess.Popen[bytes]) -> None:
+    def _end(self, one: subprocess.Popen[bytes]) -> None:
         """Where the holder of a host has died, none of its processes are found."""
         one.kill()
         one.wait()
+        self.sessions.add(one.pid)
+
+    def _reap_orphans(self) -> None:
+        """Python processes of executors end one by one, and what they leave behind with them; all are dead by now."""
+        deadline = Deadline(ORPHANS_SECONDS)
+        for session in self.sessions:
+            for pid in members_of(session):
+                reap_orphan(pid, deadline=deadline)
+        self.sessions.clear()
 
 
 def hosts_in(master: str) -> int:

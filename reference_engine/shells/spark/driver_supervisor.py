@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.parent_death import adopt_orphans
+from sinkproof.chaos.processes.process_table import members_of
 from sinkproof.chaos.shared.event_log import EventLogReader, Happening
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection, Message
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_process import SETTINGS_FILE, WORKERS_FILE
 from sinkproof.reference_engine.shells.spark.host_addresses import on_one_host
-from sinkproof.reference_engine.shells.spark.process_fault_points import members_of
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import nothing
 

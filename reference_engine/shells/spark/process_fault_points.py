@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.faults_of_hosts import CARRIED_OUT, CUTS, KILL_HOST, NOT_STRUCK
 from sinkproof.chaos.lines import line_on_stack
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.chaos.shared.event_log import EventLog
 from sinkproof.chaos.shared.point_counts import PointCounts
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
@@ -154,33 +154,3 @@ def victims(root: int, parents: dict[int, int], *, last: int) -> tuple[list[int]
     ancestors = above if pid == root else []
     others = [pid for pid in descendants(root, parents) if pid != last and pid not in ancestors]
     return ancestors, others if ancestors else [root, *others]
-
-
-def descendants(root: int, parents: dict[int, int]) -> list[int]:
-    """Every process below the root, nearest first."""
-    found, level = [], [root]
-    while level:
-        level = [pid for pid, parent in parents.items() if parent in level and pid not in found]
-        found += level
-    return found
-
-
-def parents_of_all() -> dict[int, int]:
-    """pid -> parent, of every process there is."""
-    return {pid: parent for pid, (parent, _) in _relations()}
-
-
-def members_of(session: int) -> list[int]:
-    """Every process of a session (as in setsid), zombies of the operating system included."""
-    return [pid for pid, (_, its) in _relations() if its == session]
-
-
-def _relations() -> Iterator[tuple[int, tuple[int, int]]]:
-    """(pid, (parent, session)) of every process there is."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has just ended
-            yield int(entry.name), (int(fields[1]), int(fields[3]))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.chaos.schedule import parse
 from sinkproof.pipeline.output_folder import PipelineError, locked
 from sinkproof.pipeline.pipeline_progress import PipelineStatus, StatusLine
 from sinkproof.pipeline.pipeline_runner import Beginning, Pipeline, PipelineOutcome, prepare, run
 from sinkproof.reference_engine.inputs.file_input import FileInput
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
-from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
 
 from .conftest import ROWS_PER_FILE, assert_counted_exactly, keys_of, write_rows
 

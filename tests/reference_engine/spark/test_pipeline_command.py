@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.process_table import descendants, parents_of_all
 from sinkproof.chaos.shared.event_log import EventLogReader
 from sinkproof.pipeline.output_folder import PipelineError, locked
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
 from sinkproof.reference_engine.checkpointing.object_storage import ObjectCheckpointStorage
 from sinkproof.reference_engine.checkpointing.object_store import open_objects
-from sinkproof.reference_engine.shells.spark.process_fault_points import descendants, parents_of_all
 from sinkproof.sink_adapters.protocol import Fenced
 from tests.support.object_stores import S3Server, s3_server
 
