@@ -148,7 +148,7 @@ class FolderCheckpointStorage:
 
     def latest(self) -> CheckpointRecord | None:
         """The newest that can be trusted. Damaged newer ones are reported; a generation's owner sets them aside."""
-        record, damaged = newest_trusted(self.complete(), self.load)
+        record, damaged = self._trusted()
         if record is not None:
             self._pass_over(damaged, record.checkpoint_id)
         elif damaged:
@@ -158,6 +158,12 @@ class FolderCheckpointStorage:
                 "a checkpoint"
             )
         return record
+
+    def _trusted(self) -> tuple[CheckpointRecord | None, dict[int, DamagedCheckpoint]]:
+        """What is missing may have been removed by its owner, after a newer decision: then that one counts."""
+        complete = self.complete()
+        record, damaged = newest_trusted(complete, self.load)
+        return self._trusted() if damaged and self.complete() != complete else (record, damaged)
 
     def _pass_over(self, damaged: Mapping[int, DamagedCheckpoint], used: int) -> None:
         for checkpoint_id, error in damaged.items():

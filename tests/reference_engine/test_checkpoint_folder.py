@@ -223,6 +223,21 @@ def test_when_none_is_left_it_is_refused_rather_than_begun_from_nothing(
 
 
 @pytest.mark.row("S08")
+def test_a_reader_finds_the_newer_checkpoint_when_its_owner_removes_the_one_that_it_reads(reopen: Open) -> None:
+    owner = reopen()
+    take(owner, 1)
+
+    class Reader(FolderCheckpointStorage):
+        def load(self, checkpoint_id: int) -> CheckpointRecord:
+            if checkpoint_id == 1:
+                take(owner, 2)  # which removes the first one
+            return super().load(checkpoint_id)
+
+    said: list[str] = []
+    assert expected(2) == Reader(owner.folder, say=said.append).latest()
+    assert [] == said
+
+
 def test_a_checkpoint_folder_under_another_name_is_noticed(reopen: Open) -> None:
     storage = reopen()
     take(storage, 1)
