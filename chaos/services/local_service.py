@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +73,7 @@ class LocalService(ABC):
 
     name: ClassVar[str]  # also the kind of its entries
     title: ClassVar[str]  # in messages
+    alike: ClassVar[Sequence[tuple[re.Pattern[str], str]]] = ()  # paths below a data folder that one name stands for
 
     def __init__(self, handle: ServiceHandle, *, owned: bool) -> None:
         self._handle, self._owned = handle, owned

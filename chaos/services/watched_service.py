@@ -41,12 +41,20 @@ KILLED: Final = -signal.SIGKILL
 
 class DataFolderNames(PlaceNames):
     """Files only: what a service sends to its clients changes nothing that a restart could find. What a contract has
-    named after its scratch folder has another name in each process.
+    named after its scratch folder has another name in each process. `alike`: as of the service.
     """
+
+    def __init__(self, folder: str, *, alike: Sequence[tuple[re.Pattern[str], str]] = ()) -> None:
+        super().__init__(folder)
+        self.alike = ((SCRATCH_NAME, "0"), *alike)
 
     def below(self, path: str) -> str:
         inside = path.removeprefix(self.folder)
-        return super().below(path if inside == path else self.folder + SCRATCH_NAME.sub("0", inside))
+        if inside == path:
+            return super().below(path)
+        for pattern, name in self.alike:
+            inside = pattern.sub(name, inside)
+        return super().below(self.folder + inside)
 
     def change(self, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> OutwardChange | None:
         found = super().change(tracee, name, arguments)
@@ -257,7 +265,8 @@ class WatchedService:
 
     def _spawned(self, listener: int) -> None:
         self._end_watch()
-        names, kill = DataFolderNames(str(self._data)), partial(self.service.strike, self.node)
+        names = DataFolderNames(str(self._data), alike=self.service.alike)
+        kill = partial(self.service.strike, self.node)
         self._watch = SystemCallWatch(listener, names, kill=kill, armed=self._armed())
 
     def _end_watch(self) -> None:

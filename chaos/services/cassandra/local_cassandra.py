@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,10 @@ MAIN: Final = "org.apache.cassandra.service.CassandraDaemon"
 OPTIONS_REQUEST: Final = bytes([4, 0, 0, 0, 5, 0, 0, 0, 0])
 HEAD_BYTES: Final = 9
 SUPPORTED: Final = 6
+# A restart flushes and compacts some fifty of them in the same way; the tables of a keyspace, too. What clients have
+# requested is also in those of Paxos and of batches.
+SYSTEM_TABLE: Final = re.compile(r"^/data/system\w*/(?!paxos-|batches-)\w+-[0-9a-f]{32}(?![^/])")
+OTHER_TABLE: Final = re.compile(r"^(/data/(?!system)[^/]+)/\w+-[0-9a-f]{32}(?![^/])")
 
 
 class LocalCassandra(JvmService):
@@ -36,6 +41,7 @@ class LocalCassandra(JvmService):
 
     name = "cassandra"
     title = "Cassandra"
+    alike = ((SYSTEM_TABLE, "/data/system/0"), (OTHER_TABLE, r"\1/0"))
     spec_type = CassandraSpec
     node_type = CassandraNode
 

@@ -108,14 +108,19 @@ def _struck_on_one(campaign: InsideCampaign, ways: Sequence[Schedule]) -> None:
 
 
 def _struck_together(campaign: InsideCampaign, kills: Sequence[Schedule]) -> None:
-    """In one run, which costs a whole start of the service once. Each alone if that run finds anything, or if the
-    service does not survive so many deaths; and from the first one on that it does not meet.
+    """In one run, which costs a whole start of the service once; what it does not meet in further ones, as some calls
+    are made by every third restart only. Each alone if such a run finds anything, or if the service does not survive
+    so many deaths.
     """
-    left, coverage = list(kills), campaign.results.coverage.inside
-    if len(kills) > 1:
-        result = _run(campaign, chained(kills))
-        if not isinstance(result, NotBack):
-            not_met = coverage.add_chain(kills, result)
-            left = left if result.anomalies else not_met
+    left, coverage, times_left = list(kills), campaign.results.coverage.inside, TIMES
+    while len(left) > 1 and times_left:
+        result = _run(campaign, chained(left))
+        if isinstance(result, NotBack):
+            break
+        not_met = coverage.add_chain(left, result)
+        if result.anomalies:
+            break
+        times_left = times_left - 1 if not_met == left else TIMES
+        left = not_met
     for each in left:
         _struck(campaign, each)

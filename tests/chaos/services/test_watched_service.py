@@ -15,6 +15,7 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.chaos.services.inside_run import CallWindow, InsideRun, is_inside_service
 from sinkproof.chaos.services.running_services import ServiceHandle, new_service
 from sinkproof.chaos.services.watched_service import DataFolderNames, WatchedService
@@ -144,6 +145,21 @@ def test_what_is_named_after_a_scratch_folder_has_one_name_in_each_process(drawn
     names = DataFolderNames(str(tmp_path))
     assert "*-*-*/*.log" == names.below(f"{names.folder}/sinkproof-123-{drawn}-4-0/0000.log")
     assert "" == names.below(f"/elsewhere/sinkproof-123-{drawn}")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("data/system/local-{}/nb-3-big-Data.db", "data/system/*/nb-*-big-Data.db"),
+        ("data/system_schema/views-{}/nb-1-big-Data.db", "data/system/*/nb-*-big-Data.db"),
+        ("data/system/paxos-{}/nb-1-big-Data.db", "data/system/paxos-*/nb-*-big-Data.db"),
+        ("data/own/staged-{}/nb-1-big-Data.db", "data/own/*/nb-*-big-Data.db"),
+        ("data/system/_paxos_repair_state/ballot.meta", "data/system/_paxos_repair_state/ballot.meta"),
+    ],
+)
+def test_one_name_stands_for_the_tables_that_cassandra_writes_alike(path: str, name: str, tmp_path: Path) -> None:
+    names = DataFolderNames(str(tmp_path), alike=LocalCassandra.alike)
+    assert name == names.below(f"{names.folder}/{path.format('7ad54392bcdd35a684174e047860b377')}")
 
 
 def test_a_place_inside_a_service_is_read_and_written_as_any_other() -> None:

@@ -6,10 +6,12 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from sinkproof.campaign.inside_service.inside_campaign import _struck, _watched
+from sinkproof.campaign.inside_service.inside_campaign import _struck, _struck_together, _watched
 from sinkproof.campaign.inside_service.inside_coverage import InsideCoverage, chained, in_chains
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import INSIDE_SERVICE
@@ -231,6 +233,25 @@ def test_kills_in_restarts_are_chained_and_what_was_not_met_is_left() -> None:
     assert [kills[2]] == coverage.add_chain(kills[:3], replace(RESULT, schedule=chain, struck=chain.faults[:3]))
     assert {*kills[:2]} == coverage.struck
     assert kills[:3] == coverage.add_chain(kills[:3], replace(RESULT, schedule=chain))
+
+
+@pytest.mark.parametrize(("rarely", "runs"), [("", 1), ("x", 3), ("w", 3)])
+def test_kills_that_a_chain_does_not_meet_come_together_again(rarely: str, runs: int) -> None:
+    """Where a restart makes a call every third time only, one run for each kill would be made three times as well."""
+    first = Fault("service-open[1]", "a", 1, "kill")
+    kills = [Schedule((first, Fault("service-restart[1]", point, 1, "kill"))) for point in "wxyz"]
+    made: list[Schedule] = []
+
+    def run(schedule: Schedule) -> RunResult:
+        made.append(schedule)
+        met = next((at for at, each in enumerate(schedule.faults) if each.point == rarely and len(made) % 3), 9)
+        return replace(RESULT, schedule=schedule, struck=schedule.faults[:met])
+
+    coverage = InsideCoverage()
+    campaign: Any = SimpleNamespace(run=run, results=SimpleNamespace(coverage=SimpleNamespace(inside=coverage)))
+    _struck_together(campaign, kills)
+    assert {*kills} == coverage.struck
+    assert runs == len(made)
 
 
 def test_a_recording_with_a_death_of_the_job_shows_recoveries_only() -> None:
