@@ -65,7 +65,7 @@ def far_larger_data() -> Iterator[Schedule]:
 
 def hundreds_of_checkpoints() -> Iterator[Schedule]:
     """What a sink remembers of the last so many checkpoints does not refuse a zombie from before."""
-    yield from (_zombie(point, job=HUNDREDS_OF_CHECKPOINTS_JOB) for point in (NOTIFIED, "write.before", "open.before"))
+    yield from (_zombie(point, job=HUNDREDS_OF_CHECKPOINTS_JOB) for point in (NOTIFIED, "write.before"))
 
 
 def _zombie(point: str, *, job: str) -> Schedule:

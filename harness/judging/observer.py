@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 NO_FILES: Mapping[str, str] = {}
 STEPS: Final = frozenset({*AROUND_CALLS, *COORDINATOR_POINTS})
+DECISIONS_READ: Final = 60  # of a run: the target is read before each of these decisions, then before one in eight
+ONE_IN: Final = 8
 READS_MOST = 50  # until two readings are equal; a target that never comes to rest makes the run UNKNOWN
 
 
@@ -61,6 +63,7 @@ class Observer:
         self._version = contract.optional("version")
         self._evidence = contract.optional("evidence")
         self._version_read = -1
+        self._decisions = 0  # of this run
         self.reading: Callable[[], AbstractContextManager[None]] = nullcontext  # around each reading
         self._before: Counter[Identity] | None = None
         self.checkpoint_rows = CheckpointRows(ledger)
@@ -93,7 +96,8 @@ class Observer:
 
     def deciding(self, simulation: RunningJob, record: CheckpointRecord) -> None:
         self.checkpoint_rows.note(simulation.storage.latest())
-        if self._changed():
+        self._decisions += 1
+        if (self._decisions <= DECISIONS_READ or not self._decisions % ONE_IN) and self._changed():
             rows = self.read() or ()
             self.observation.early += [(row, record.checkpoint_id) for row in self._beyond(simulation, rows)]
 
