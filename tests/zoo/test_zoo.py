@@ -72,9 +72,8 @@ RIGHT: Final = {
 }
 
 
-# Certified in full, as is the README's sink; in the process shell without that: one of each file. The others where
-# there is time for it (`-m longer`).
-CERTIFIED: Final = ("sqlite_tables:UpsertByIdentity",)
+# In the process shell: one of each file. All are certified in full where there is time for it (`-m longer`), as the
+# README's sink is in any case.
 FIRST_OF_FILE: Final = {*{member.partition(":")[0]: member for member in reversed(RIGHT)}.values()}
 
 
@@ -229,7 +228,6 @@ def is_usual(member: str, shell: str) -> bool:
     [
         pytest.param(member, grade, shell, marks=() if is_usual(member, shell) else pytest.mark.longer)
         for member, grade in RIGHT.items()
-        if member not in CERTIFIED
         for shell in SHELLS
     ],
 )
@@ -320,13 +318,8 @@ def test_what_the_simulated_shell_cannot_copy_is_left_to_real_kills(member: str)
     assert not [claim.why for claim in subject.claims if "could not crash it" in claim.why]
 
 
-@pytest.mark.parametrize(
-    ("member", "grade"),
-    [
-        pytest.param(member, grade, marks=() if member in CERTIFIED else pytest.mark.longer)
-        for member, grade in RIGHT.items()
-    ],
-)
+@pytest.mark.longer
+@pytest.mark.parametrize(("member", "grade"), RIGHT.items())
 def test_a_right_one_is_upheld_in_both_shells(member: str, grade: str) -> None:
     subject, outcomes = certified(member)
     assert [] == [step for outcome in outcomes if not outcome.deferred for step in outcome.never_struck]

@@ -49,7 +49,7 @@ def test_rows_that_outlive_the_folder_leave_no_verdict(query: Callable[..., Simu
     assert [] == results.findings
 
 
-@pytest.mark.slow  # starts Spark
+@pytest.mark.longer
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark 4.0 closes no such socket
 def test_what_teardown_removes_is_crashed_by_real_deaths_only() -> None:
     contract = load(f"{FUNCTIONS}/elsewhere_removed.py:append")

@@ -86,7 +86,7 @@ def test_what_a_module_remembers_of_a_failed_batch_is_found_and_a_new_driver_rem
     assert {"error", "unanswered"} == {schedule.rpartition("=")[2] for schedule in schedules}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[[str], Findings]) -> None:
     assert {} == found("stay_broken")
 

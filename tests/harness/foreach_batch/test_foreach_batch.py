@@ -283,7 +283,7 @@ def _orphaned_javas() -> Iterator[int]:
             yield int(process.name)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_finding_is_replayed_as_a_test_on_real_streaming(
     sinkproof_command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:

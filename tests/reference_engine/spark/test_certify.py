@@ -83,6 +83,7 @@ def test_the_whole_job_dies_and_goes_on_from_its_last_checkpoint(runner: SparkRu
     assert drivers + 1 == runner.cluster.drivers
 
 
+@pytest.mark.longer
 def test_executors_of_their_own_may_die_as_well(runner: SparkRunner, tmp_path: Path) -> None:
     """In a second cluster of this process; its end is not the end of the first."""
     contract, folder = load("files/two-phase"), tmp_path / "second"
