@@ -104,9 +104,10 @@ def _first_of(stages: Sequence[str]) -> str:
 
 def code_lines(subject: Document) -> list[str]:
     """One sentence for each file of a user's sink: what was struck there, and what never ran. Of a command: at which of
-    its system calls.
+    its system calls. Of a long job: how many faults it survived.
     """
-    sentences = [line for shell in subject["shells"] if shell["outward"] for line in _outward_lines(shell["outward"])]
+    sentences = [line for shell in subject["shells"] for line in shell["long_jobs"]]
+    sentences += [line for shell in subject["shells"] if shell["outward"] for line in _outward_lines(shell["outward"])]
     sentences += [line for shell in subject["shells"] if shell["inside"] for line in _inside_lines(shell["inside"])]
     sentences += [_power_line(shell["power"]) for shell in subject["shells"] if shell["power"]]
     for file in subject["code"]:

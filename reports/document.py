@@ -262,6 +262,7 @@ class ShellResult:
         says("that the reader observed in the end, over all schedules that did not end in a state of an earlier one"),
     ] = 0
     notes: Annotated[Texts, says("what this shell cannot show, or did not show in this run")] = ()
+    long_jobs: Annotated[Texts, says("of each job under one fault after the other: its rows and its faults")] = ()
     stages: Annotated[Sequence[StageResult], says("of the campaign in their order, and how far each came")] = ()
     outward: Annotated[
         OutwardCalls | None, says("of a command, or of native code; null: there was none to be watched")

@@ -51,6 +51,7 @@ class CampaignResults:
     places_found: set[tuple[str, str]] = field(default_factory=set)
     finding_count: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    long_jobs: list[str] = field(default_factory=list)  # under one fault after the other
     unknowns: list[str] = field(default_factory=list)  # why this shell can uphold no claim
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
@@ -180,6 +181,7 @@ class CampaignResults:
             inside=coverage.inside.document(),
             power=coverage.power.document(),
             notes=self.notes,
+            long_jobs=self.long_jobs,
             stages=[
                 StageResult(**{key.name: getattr(each, key.name) for key in fields(StageResult)})
                 for each in coverage.stages

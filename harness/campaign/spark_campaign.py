@@ -178,6 +178,6 @@ class SparkCampaign(CampaignInProcesses):
         outcome = job.run()
         self.results.coverage.bounds.note_rows(outcome.run_result)
         Campaign.take(self, outcome.run_result)  # its schedule is no replay: no second run locates a line
-        self.results.notes.append(outcome.summary)
+        self.results.long_jobs.append(outcome.summary)
         self.stop_if_asked()
         return job, outcome

@@ -37,6 +37,7 @@ SAID = (
     "and up to 3 pending checkpoints, 2 restarts in one run",
     "clocks moved: context.clock (outage, expire); the wall clock never",
     "my_sink.py: 12 lines executed, 9 killed, 12 stopped, 11 paused, 3 covered by an equal crash; never ran: 7, 9",
+    "the endurance job: 10,020 rows committed over 50 x cut, 20 x kill-host",
     "not run to the end, simulated shell: late zombies (8 of 20). Not reached: ordered pairs of faults",
 )
 CONFTEST = """
@@ -77,6 +78,7 @@ def document_of_one() -> Document:
     subject = document["subjects"][0]
     subject["code"] = [{**CODE, "never_run": [7, 9], "handlers_never_run": [], "excluded": []}]
     shell = subject["shells"][0]
+    shell["long_jobs"] = ["the endurance job: 10,020 rows committed over 50 x cut, 20 x kill-host"]
     shell["bounds"] = {**SIZES, "clocks": ["context.clock: outage", "context.clock: expire"]}
     shell["stages"] = [{"cut": "", **stage} for stage in STAGES]
     return {**document, "verdict": "upheld", "subjects": [{**subject, "shells": [shell]}]}

@@ -224,7 +224,7 @@ def test_a_service_that_does_not_start_again_goes_on_with_its_data_of_before(mon
 
 
 def test_the_certificate_says_what_was_struck_inside() -> None:
-    shells = [{"outward": None, "power": None, "inside": plain(INSIDE)}]
+    shells = [{"outward": None, "power": None, "inside": plain(INSIDE), "long_jobs": []}]
     killed, left, background, unseen = code_lines({"shells": shells, "code": []})
     assert killed.startswith("Kafka 4.2.1 with a: b killed before 4 of 5 outward calls between a request to pre-commit")
     assert killed.endswith(
