@@ -48,7 +48,7 @@ FOR_SERVICES: Final = {
         is_flag=True,
         default=None,
         help="Kill the service, too, before each outward call of its data folder: from a request to pre-commit, commit "
-        "or abort until that is settled, and in the restart after it. Takes up to 15 minutes.",
+        "or abort until that is settled, and in the restart after it. Takes 15 to 20 minutes.",
     ),
     "nodes": click.option(
         "--nodes",
