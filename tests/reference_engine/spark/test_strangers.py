@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.chaos.processes.process_table import members_of, parents_of_all
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered
 from sinkproof.reference_engine.shells.spark.control_messages import Address, connect
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
 from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
-from sinkproof.reference_engine.shells.spark.process_fault_points import members_of, parents_of_all
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 from .conftest import RUN_SECONDS, committed_rows
