@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from spark_bench import bench_cluster, steady
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_steady_run_is_exact_and_its_checkpoints_take_time() -> None:
     with bench_cluster() as cluster:
         seen = steady(cluster, place="tmpfs", form="jsonl", counted=True, seconds=0.3)

@@ -14,7 +14,7 @@ from sinkproof.table.measurements import LOST_ALOUD, NOT_LOST
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.row("S26")
 def test_transactions_of_a_real_broker_have_the_expected_measurements(sinkproof_command: Command) -> None:
     measured = measured_by(sinkproof_command, "kafka/two-phase")

@@ -93,7 +93,7 @@ def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
     assert [] == broken_claims(pair, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize(
     "pair", ["files/two-phase", "files/write-ahead", "files/write-ahead-upsert", "files/idempotent", "files/plain"]
 )
