@@ -180,7 +180,7 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="twelve checkpoints pending",
-        schedules=lambda _: high_yield.many_pending_checkpoints(),
+        schedules=high_yield.many_pending_checkpoints,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(

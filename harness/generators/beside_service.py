@@ -30,10 +30,9 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
             first.values(),
             (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB)),
             high_yield.longer_generations(campaign),
-            high_yield.many_pending_checkpoints(),
+            high_yield.many_pending_checkpoints(campaign),
             high_yield.twelve_sinks(campaign),
             single_faults.very_late_zombies_at_first_steps(campaign),
-            single_faults.errors_in_reused_processes(campaign),
             islice(high_yield.whole_job_kills_in_other_jobs(campaign), OTHERS_MOST),
         )
     )

@@ -175,7 +175,7 @@ def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedul
     return [*(Schedule(job=job) for job in (*PLAIN_JOBS, *rare)), *long]
 
 
-def many_pending_checkpoints() -> Iterator[Schedule]:
+def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
     """No notification of eleven checkpoints arrives. The twelfth one commits them all; or the recovery from it does."""
     lost = tuple(Fault(COORDINATOR, "checkpoint.notify", number, "lose") for number in range(1, SINKS * 11 + 1))
     yield Schedule(lost, job=MANY_CHECKPOINTS_JOB)
