@@ -14,6 +14,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.beside_service import ZOMBIES_MOST
+from sinkproof.generators.high_yield import longer_generations, many_pending_checkpoints
 from sinkproof.generators.interleavings import zombies_of_removed_subtasks
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
@@ -65,6 +66,7 @@ def test_its_stage_is_short_and_acquits_a_right_one() -> None:
         assert 40 < len(campaign.tried) < SCHEDULES_MOST
         removed = set(zombies_of_removed_subtasks(campaign))
         assert min(ZOMBIES_MOST, len(removed)) == len(removed & campaign.tried) > 0
+        assert {*longer_generations(campaign), *many_pending_checkpoints(campaign)} <= campaign.tried
 
 
 @pytest.mark.parametrize(("begun", "lacks"), [(False, True), (True, False)])

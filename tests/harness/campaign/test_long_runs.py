@@ -12,7 +12,11 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.simulated_campaign import SimulatedCampaign
+from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
+from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -188,14 +192,40 @@ class Of:
 """
 
 
+COPIES: Final = """
+    def freeze(self, scratch):
+        return {each: each.read_bytes() for each in scratch.path.rglob("*") if each.is_file()}
+
+    def thaw(self, scratch, copy):
+        for each in scratch.path.rglob("*"):
+            each.is_file() and each.unlink()
+        for path, content in copy.items():
+            path.write_bytes(content)
+"""
+
+
 @pytest.mark.parametrize(("own", "finds"), [("str(context.generation)", True), ("context.generation", False)])
 def test_generations_are_compared_as_numbers_when_they_get_a_digit_more(own: str, finds: bool, tmp_path: Path) -> None:
     stage = "generations with one digit more"
     results = explored_by(stage, tmp_path, FENCED.format(own=own, slots=1000))
     assert finds is bool(results.findings)
     assert [] == results.unknowns
-    assert all("ids=299998" in finding.schedule for finding in results.findings)
+    assert all(299_998 == parse(finding.schedule).ids for finding in results.findings)
     assert finds or 5 == results.coverage.stages[0].run
+
+
+@pytest.mark.parametrize(("own", "finds"), [("str(context.generation)", True), ("context.generation", False)])
+def test_they_are_in_the_simulated_shell_too(own: str, finds: bool, tmp_path: Path) -> None:
+    file = tmp_path / f"simulated_{tmp_path.name}.py"
+    file.write_text(FENCED.format(own=own, slots=1000) + COPIES)
+    contract = load(f"{file}:Of")
+    (tmp_path / "scratch").mkdir()
+    results = CampaignResults(contract=contract, shell="simulated")
+    with ScheduleRunner(contract, Scratch(name="data", path=tmp_path / "scratch")) as runner:
+        stages = [each for each in SIMULATED_PLAN if each.name == "generations with one digit more"]
+        SimulatedCampaign(runner, results).carry_out(stages)
+    assert finds is bool(results.findings)
+    assert [5] == [stage.run for stage in results.coverage.stages]
 
 
 @pytest.mark.parametrize(("slots", "finds"), [(8, True), (12, False)])

@@ -219,7 +219,7 @@ def test_the_table_is_grouped_by_root_cause_and_names_the_canaries_that_escaped(
 # -- on Spark --------------------------------------------------------------------------------------
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_canaries_are_convicted_and_controls_acquitted_on_spark() -> None:
     """In one session: starting one takes longer than most convictions."""
     results = try_all("spark", control_seconds=5.0)
