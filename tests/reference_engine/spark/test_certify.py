@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,6 +123,15 @@ def test_the_long_job_is_exact_over_many_deaths(runner: SparkRunner) -> None:
     assert len(outcome.run_result.struck) == outcome.run_result.kills >= 9
     assert outcome.run_result.rows_committed >= 20_000
     assert outcome.run_result.rows_committed_after > 0
+
+
+def test_the_certificate_says_how_many_faults_the_long_job_has_survived(runner: SparkRunner) -> None:
+    results = CampaignResults(contract=runner.contract, shell="spark")
+    plan = EndurancePlan(attempts=2, rows=2_000)
+    campaign = SparkCampaign(runner, results, endurance=plan)
+    campaign.carry_out([stage for stage in SPARK_PLAN if stage.name == "endurance job"])
+    (sentence,) = results.document(seconds=1.0, closure=None).long_jobs
+    assert re.fullmatch(r"the endurance job: [\d,]+ rows committed over 2 x kill", sentence)
 
 
 def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(runner: SparkRunner) -> None:
