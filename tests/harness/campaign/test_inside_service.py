@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,6 +112,16 @@ def test_its_right_sibling_is_acquitted_at_each_of_its_calls() -> None:
     )
     (stage,) = results.coverage.stages
     assert (True, "") == (stage.finished, stage.cut)
+
+
+@pytest.mark.slow
+def test_what_a_service_writes_alike_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalStore, "alike", ((re.compile("^/(data|commit)[.]log"), "/any.log"),))
+    with runner_on("OnTwoFileStore") as runner:
+        died = runner.run(parse("service-notify_complete[6].syscall(write any.log)#2=kill"))
+        assert (True, ()) == (died.fired, died.anomalies)
+        (restart,) = [window.calls for window in died.inside if window.step == RESTART]
+        assert {"syscall(openat any.log)"} == {call for call in restart if "log" in call}
 
 
 @pytest.mark.slow
