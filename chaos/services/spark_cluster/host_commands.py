@@ -69,6 +69,10 @@ class HostCommands:
         others = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
         return [pid for pid in others if pid != holder and network and _network_of(pid) == network]
 
+    def everything(self) -> list[int]:
+        """What runs on any of the hosts, and the processes that hold them."""
+        return [pid for host in range(self.count) for pid in (self.pid(host), *self.processes(host))]
+
     def kill(self, host: int) -> list[int]:
         """Everything on the host dies at once; returns what was killed. The empty host stays."""
         killed: set[int] = set()  # with what dies of its parent's death, before its own signal

@@ -19,8 +19,15 @@ from typing import Any, Final
 from sinkproof.chaos.services.cache_folders import made, running_folder
 from sinkproof.chaos.services.choose_service import Kind
 from sinkproof.chaos.services.jvm import find_java
-from sinkproof.chaos.services.local_service import PORTS, LocalService, ServiceNode, WantedService, started
-from sinkproof.chaos.services.running_services import running
+from sinkproof.chaos.services.local_service import (
+    DEATH_SECONDS,
+    PORTS,
+    LocalService,
+    ServiceNode,
+    WantedService,
+    started,
+)
+from sinkproof.chaos.services.running_services import await_exit, running
 from sinkproof.chaos.services.service import Progress, ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.host_commands import NETWORK, HostCommands
 from sinkproof.chaos.services.spark_cluster.standalone_spark import PORT, StandaloneSpark, spark_home
@@ -108,6 +115,14 @@ class LocalSparkCluster(LocalService):
 
     def is_ready(self, node: ServiceNode) -> bool:
         return (self.folder / FACTS).exists()
+
+    def end(self) -> None:
+        """Returns when nothing runs on its hosts: they die of the keeper's death, and not all at once."""
+        known = self.known
+        left = [] if known is None else known.hosts.everything()
+        super().end()
+        for pid in left:
+            await_exit(pid, DEATH_SECONDS)
 
     def how_to_use(self) -> Sequence[str]:
         """Lines for the user."""
