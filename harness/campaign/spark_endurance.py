@@ -41,7 +41,7 @@ STRIKE_SECONDS: Final = 300.0  # until some step is passed, while one after the 
 REPORT_SECONDS: Final = 10.0
 NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
 BEFORE_COMMIT: Final = ("open.", "fence.", "begin.", "write.")
-INSIDE_STEPS: Final = ("file.", "socket.")
+INSIDE_STEPS: Final = ("file.", "socket.", "client.")
 ONLY_AT_THE_END: Final = ("end_of_input", "settle", "notify_aborted", "checkpoint.abort")
 
 

@@ -159,6 +159,7 @@ class ProcessRunner(ScheduleRunner):
             files=self.files,
             folder="" if own_points else str(self.scratch.path),
             sockets=not self.scratch.services.used,
+            clients=bool(self.scratch.services.used) and not own_points,
             trace_lines=self._trace_lines,
             calls_below=self.scratch.path if self._watch_calls else None,
             record=record,

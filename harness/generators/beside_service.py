@@ -29,6 +29,7 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
             _evenly(removed, ZOMBIES_MOST),
             first.values(),
             (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB)),
+            single_faults.errors_in_reused_processes(campaign),
             high_yield.longer_generations(campaign),
             high_yield.many_pending_checkpoints(campaign),
             high_yield.twelve_sinks(campaign),

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from sinkproof.chaos.client_calls import client_calls
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
@@ -75,6 +76,7 @@ class WatchedCode:
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
     sockets: bool = False  # what is sent over TCP is a point
+    clients: bool = False  # calls into clients of external systems are points
     calls: bool = False  # its system calls are watched by the engine's process
 
 
@@ -222,6 +224,9 @@ class _Inner:
             self.for_life.enter_context(self.tracer(self.reach))
         return self.tracer(self.reach) if lines and not self.tracer.is_on else nullcontext()
 
+    def watching_clients(self) -> AbstractContextManager[None]:
+        return client_calls(self.reach) if self.watched.clients else nullcontext()
+
     # -- calls ------------------------------------------------------------------------------------
 
     def answer(self, request: bytes) -> bytes:
@@ -235,7 +240,7 @@ class _Inner:
             if self.recipe.wall_clock is not None:
                 self.show_time(self.recipe.wall_clock)
             action: Callable[..., Any] = getattr(self, "do_" + call, self.do_any)
-            with self.watching(lines):
+            with self.watching(lines), self.watching_clients():
                 value = action(call, *arguments)
             return pickle.dumps(("ok", plain(call, value)))
         except MemoryError:

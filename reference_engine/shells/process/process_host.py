@@ -43,7 +43,7 @@ FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name no
 
 class ProcessHost(WatchingHost):
     """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
-    `sockets`: so is what they send. `other_server`: makes every second generation, in processes that hash strings in
+    `sockets`: so is what they send; `clients`: calls into clients of external systems. `other_server`: makes every second generation, in processes that hash strings in
     another way. `calls_below`: the folder below which system calls are points, too.
     """
 
@@ -56,6 +56,7 @@ class ProcessHost(WatchingHost):
         files: Mapping[str, str] | None = None,
         folder: str = "",
         sockets: bool = False,
+        clients: bool = False,
         trace_lines: bool = False,
         calls_below: Path | None = None,
         record: Record | None = None,
@@ -68,7 +69,9 @@ class ProcessHost(WatchingHost):
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        watched = WatchedCode(files=dict(files or {}), folder=folder, sockets=sockets, calls=self.watches)
+        watched = WatchedCode(
+            files=dict(files or {}), folder=folder, sockets=sockets, clients=clients, calls=self.watches
+        )
         self.life = RepeatedCall(ENTRY, recipe, watched)
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 

@@ -1,0 +1,77 @@
+"""A call into the client of an external system is a point, and can fail with an error of that client."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+from cassandra import OperationTimedOut
+from cassandra.cluster import Cluster, NoHostAvailable, Session
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from sinkproof.chaos.client_calls import POINT, client_calls
+
+REFUSED = 1  # a port at which no service listens
+
+
+class Caught(Producer):
+    """As a library does that has classes of its own around those in C."""
+
+    def send(self) -> None:
+        self.produce("topic", b"second")
+
+
+def silent_producer(cls: type[Producer] = Producer, **settings: object) -> Producer:
+    return cls({"bootstrap.servers": f"127.0.0.1:{REFUSED}", "log_level": 0, **settings})
+
+
+def failing_at(number: int, reached: list[str]):  # type: ignore[no-untyped-def]
+    def reach(point: str) -> None:
+        reached.append(point)
+        if len(reached) == number:
+            raise OSError("injected")
+
+    return reach
+
+
+@pytest.mark.parametrize("cls", [Producer, Caught])
+def test_a_call_in_c_fails_before_it_has_done_anything(cls: type[Producer]) -> None:
+    purged: list[bytes | None] = []
+    producer, reached = silent_producer(cls, on_delivery=lambda _, record: purged.append(record.value())), list[str]()
+    before = sys.getprofile()
+    with client_calls(failing_at(2, reached)):
+        producer.produce("topic", b"first")
+        with pytest.raises(KafkaException) as raised:
+            producer.send() if isinstance(producer, Caught) else producer.produce("topic", b"second")
+    assert KafkaError._TIMED_OUT == raised.value.args[0].code()
+    assert "injected" in str(raised.value)
+    assert [POINT, POINT] == reached
+    assert before is sys.getprofile()
+    producer.purge()
+    producer.flush()
+    assert [b"first"] == purged
+
+
+def test_a_call_in_cython_fails_and_what_it_calls_itself_is_no_point() -> None:
+    connect, reached = Cluster.connect, list[str]()
+    cluster = Cluster(["127.0.0.1"], port=REFUSED)
+    with client_calls(failing_at(2, reached)):
+        with pytest.raises(NoHostAvailable):
+            cluster.connect()
+        assert [POINT] == reached
+        with pytest.raises(OperationTimedOut, match="injected"):
+            Session.execute(None, "INSERT")
+    assert [POINT] * 2 == reached
+    assert Cluster.connect is connect
+
+
+def test_other_threads_and_other_modules_reach_no_point() -> None:
+    producer, reached = silent_producer(), list[str]()
+    with client_calls(reached.append):
+        thread = threading.Thread(target=producer.poll, args=(0,))
+        thread.start()
+        thread.join()
+        b"text".hex()
+    producer.poll(0)
+    assert [] == reached
