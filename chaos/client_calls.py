@@ -1,8 +1,8 @@
 """Makes the calls into clients of external systems points, at which one can fail before it has done anything.
 
 The interpreter reports calls of methods in C to a profile function. Methods in Python are replaced while this watches,
-and those in Cython, too: their classes are as mutable. A call that one method of a client makes to another has no point,
-nor has one of another thread.
+and those in Cython, too: their classes are as mutable. A call that one method of a client makes to another is no point;
+nor is one of another thread.
 """
 
 from __future__ import annotations

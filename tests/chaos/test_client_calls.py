@@ -22,7 +22,7 @@ class Caught(Producer):
         self.produce("topic", b"second")
 
 
-def silent_producer(cls: type[Producer] = Producer, **settings: object) -> Producer:
+def silent_producer(cls: type[Producer], **settings: object) -> Producer:
     return cls({"bootstrap.servers": f"127.0.0.1:{REFUSED}", "log_level": 0, **settings})
 
 
@@ -67,7 +67,7 @@ def test_a_call_in_cython_fails_and_what_it_calls_itself_is_no_point() -> None:
 
 
 def test_other_threads_and_other_modules_reach_no_point() -> None:
-    producer, reached = silent_producer(), list[str]()
+    producer, reached = silent_producer(Producer), list[str]()
     with client_calls(reached.append):
         thread = threading.Thread(target=producer.poll, args=(0,))
         thread.start()
