@@ -44,7 +44,8 @@ FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name no
 class ProcessHost(WatchingHost):
     """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
     `sockets`: so is what they send; `clients`: calls into clients of external systems. `other_server`: makes every
-    second generation, in processes that hash strings in another way. `calls_below`: the folder below which system calls are points, too.
+    second generation, in processes that hash strings in another way. `calls_below`: the folder below which system
+    calls are points, too.
     """
 
     def __init__(
