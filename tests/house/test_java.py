@@ -126,6 +126,7 @@ def test_a_session_runs_in_its_folder_and_ends_with_an_exception(
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_a_session_starts_after_the_java_of_the_last_one_was_killed(
     session: Callable[[str], subprocess.Popen[str]],
 ) -> None:

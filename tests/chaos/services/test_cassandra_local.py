@@ -34,6 +34,7 @@ def tables(service: LocalCassandra) -> list[tuple[str]]:
     return client.read("system_schema", "SELECT table_name FROM {ks}.tables WHERE keyspace_name = ?", ["mine"])
 
 
+@pytest.mark.longer
 def test_a_killed_node_restarts_with_its_data(service: LocalCassandra) -> None:
     CassandraService(
         endpoint=service.endpoint, direct_endpoint=service.endpoint, identity=service.identity

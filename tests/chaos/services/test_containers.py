@@ -51,6 +51,7 @@ def containers() -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_a_broker_in_a_container_is_killed_and_nothing_is_left_of_a_killed_daemon(
     some_engine: None, homes: Path
 ) -> None:

@@ -102,6 +102,7 @@ def test_two_clusters_are_independent(broker: LocalKafka, installation: Installa
     assert [1] == broker.living()
 
 
+@pytest.mark.longer
 def test_three_nodes_go_on_without_one(homes: Path, installation: Installation) -> None:
     wanted = WantedService(nodes=3)
     with KAFKA.use("local", wanted=wanted) as service:

@@ -47,7 +47,7 @@ def service_that_may_be_broken(monkeypatch: pytest.MonkeyPatch) -> None:
         ("manifests:ComesBackUnfenced", "job=scale-in =stop"),
         pytest.param("names_and_days:BlanksAtTheEnds", "job=edge-case-values no-fault", marks=pytest.mark.longer),
         pytest.param("names_and_days:NumbersRunTogether", "job=twelve-of-both no-fault", marks=pytest.mark.longer),
-        ("names_and_days:EmptyBatchTakesBack", "job=empty-batches no-fault"),
+        pytest.param("names_and_days:EmptyBatchTakesBack", "job=empty-batches no-fault", marks=pytest.mark.longer),
         pytest.param("waiting_rows:RestoredAsText", "ids=8 =kill-job", marks=pytest.mark.longer),
     ],
 )

@@ -98,6 +98,7 @@ def test_a_service_that_answers_before_its_second_write_is_convicted_at_that_wri
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_its_right_sibling_is_acquitted_at_each_of_its_calls() -> None:
     results = campaign_on("OnTwoFileStore")
     assert ([], []) == (results.findings, results.unknowns)

@@ -126,7 +126,12 @@ def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
 @needs_watch
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "found"), [("", set()), ("Swallowed", {("O1", "error")}), ("Repeated", {("O2", "unanswered")})]
+    ("name", "found"),
+    [
+        ("", set()),
+        ("Swallowed", {("O1", "error")}),
+        pytest.param("Repeated", {("O2", "unanswered")}, marks=pytest.mark.longer),
+    ],
 )
 def test_requests_of_a_client_in_c_fail_before_and_after_their_effect(name: str, found: set[tuple[str, str]]) -> None:
     with runner_of(f"OnServer{name}", sinks=CLIENTS) as runner:

@@ -109,7 +109,9 @@ def test_a_command_that_is_wrong_inside_its_commit_is_convicted_and_the_call_is_
     assert "the replay is void: it has not met this call at its place" in nowhere.stdout
 
 
-@pytest.mark.parametrize(("flag", "oracle"), [("--early", "O3"), ("--forgets", "O1")])
+@pytest.mark.parametrize(
+    ("flag", "oracle"), [("--early", "O3"), pytest.param("--forgets", "O1", marks=pytest.mark.longer)]
+)
 def test_a_wrong_command_is_convicted_and_its_replay_is_violated_again(
     sinkproof_command: Run, programs: tuple[str, str], flag: str, oracle: str
 ) -> None:

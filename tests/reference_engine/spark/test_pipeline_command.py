@@ -165,6 +165,7 @@ def all_end(pids: list[int]) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_ctrl_c_when_all_is_done_changes_nothing(
     rows: Path, tmp_path: Path, command_environment: dict[str, str]
 ) -> None:

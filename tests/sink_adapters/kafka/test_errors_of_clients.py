@@ -34,7 +34,9 @@ def calls_of_clients(baseline: RunResult) -> Iterator[tuple[Fault, str]]:
             yield fault, at[actor]
 
 
-@pytest.mark.parametrize(("name", "is_right"), [("Marked", True), ("RemembersBefore", False)])
+@pytest.mark.parametrize(
+    ("name", "is_right"), [pytest.param("Marked", True, marks=pytest.mark.longer), ("RemembersBefore", False)]
+)
 def test_an_error_in_a_commit_convicts_what_the_process_remembers(
     broker: LocalKafka, monkeypatch: pytest.MonkeyPatch, name: str, is_right: bool
 ) -> None:

@@ -311,6 +311,7 @@ def test_a_broker_killed_between_pre_commit_and_commit_loses_nothing(
     target.close()
 
 
+@pytest.mark.longer
 def test_a_paused_broker_fails_the_pre_commit_and_leaves_the_commit_unknown(
     own_broker: LocalKafka, make_topic: Callable[[str], str]
 ) -> None:
