@@ -21,13 +21,12 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators import beside_service, high_yield, lines_never_run, native_calls, single_faults
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.numbers_in_code import has_number_between
+from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
 from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, HUNDREDS_OF_CHECKPOINTS_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
 from sinkproof.workload.rows import (
-    FAR_LARGER_BATCH_ROWS,
     HUNDREDS_OF_CHECKPOINTS,
     LARGE_BATCH_ROWS,
     MANY_CHECKPOINTS,
@@ -40,11 +39,13 @@ LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 # Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
 # Windows of up to twelve checkpoints: `zombie-very-late`.
+BUCKETS_MOST: Final = 1 << 24  # of so many, hundreds get two of the 120,000 rows of far larger data
 MORE_DATA: Final = (
     ((MANY_CHECKPOINTS + 1, HUNDREDS_OF_CHECKPOINTS), lines_never_run.hundreds_of_checkpoints),
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), lines_never_run.many_chunks),
-    ((LARGE_BATCH_ROWS + 1, FAR_LARGER_BATCH_ROWS * 6), lines_never_run.far_larger_data),
+    ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), lines_never_run.far_larger_data),
 )
+FOR_DIGESTS: Final = MORE_DATA[-1:]
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -209,8 +210,10 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
-        tried = [schedules for numbers, schedules in MORE_DATA if has_number_between(self.runner.files, *numbers)]
-        return [job for schedules in tried for job in self._try_in_turn(schedules())]
+        files = self.runner.files
+        matters = FOR_DIGESTS if makes_digests(files) else ()
+        tried = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
+        return [job for _, schedules in tried for job in self._try_in_turn(schedules())]
 
     def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:
         """The job, if it was given up. Where a run takes long there is no second one, with a death."""

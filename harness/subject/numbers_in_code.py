@@ -1,6 +1,7 @@
 """Which whole numbers stand in a sink's own code: its chunks, windows and limits may begin to matter there.
 
-They stand in its statements of SQL and defaults of settings, too, and in files of settings beside it.
+They stand in its statements of SQL and defaults of settings, too, and in files of settings beside it. Digests matter
+likewise: two of many rows have the same short one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ CLOCKS: Final = frozenset(
 DATES: Final = frozenset({"date", "datetime"})
 SECOND: Final = 1000  # in milliseconds
 SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
+DIGESTS: Final = frozenset(
+    {
+        *("hash", "crc32", "crc_hqx", "adler32", "hexdigest", "digest", "hashlib"),
+        *("xxhash", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
+    }
+)
 WITHOUT_DOCSTRINGS: Final = 2
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080 or a name such as v2000.
@@ -30,6 +37,19 @@ def has_number_between(files: Collection[str], least: int, most: int) -> bool:
     folders = {Path(path).parent for path in files}
     found = (*map(numbers_in, files), *map(numbers_in_settings, folders))
     return any(least <= number <= most for numbers in found for number in numbers)
+
+
+def makes_digests(files: Collection[str]) -> bool:
+    return any(not DIGESTS.isdisjoint(_names_in(path)) for path in files)
+
+
+@cache
+def _names_in(path: str) -> frozenset[str]:
+    """Of variables, attributes and modules."""
+    nodes = list(ast.walk(ast.parse(Path(path).read_bytes(), path)))
+    imported = (each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names)
+    called = (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
+    return frozenset((*imported, *called))
 
 
 @cache

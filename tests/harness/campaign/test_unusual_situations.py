@@ -166,6 +166,17 @@ def test_far_larger_data_comes_where_a_number_in_the_code_may_begin_to_matter(tm
     assert {"job=far-larger-data no-fault"} == {finding.schedule for finding in results.findings}
 
 
+BY_SHORT_DIGEST: Final = "{hashlib.md5(str(row).encode()).hexdigest()[:6]: row for row in self.rows}"
+KEEPS_ONE_OF_EACH_DIGEST: Final = f"import hashlib; self.rows[:] = {BY_SHORT_DIGEST}.values()"
+
+
+def test_far_larger_data_comes_where_rows_are_known_by_a_digest(tmp_path: Path) -> None:
+    """Of 16 million digests one is that of two rows among 20,000, and of no two among 600."""
+    results, unexecuted = explored(tmp_path, "batch.rows", sin=KEEPS_ONE_OF_EACH_DIGEST)
+    assert [] == unexecuted
+    assert {"job=far-larger-data no-fault"} == {finding.schedule for finding in results.findings}
+
+
 NAMES_CHUNKS_BY_ONE_DIGIT: Final = "self.rows[:] = [row for at, row in enumerate(self.rows) if at // 500 < 10]"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.numbers_in_code import has_number_between, numbers_in, numbers_in_settings
+from sinkproof.subject.numbers_in_code import has_number_between, makes_digests, numbers_in, numbers_in_settings
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,21 @@ def test_a_thousand_that_may_count_rows_is_found(tmp_path: Path, text: str) -> N
     file = tmp_path / "sink.py"
     file.write_text(text)
     assert has_number_between([str(file)], 601, 60_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "makes"),
+    [
+        ("import zlib\nname = zlib.crc32(row)", True),
+        ("from zlib import adler32 as short", True),
+        ("name = hash(row)", True),
+        ("name = md5(row).hexdigest()[:6]", True),
+        ("import mmh3", True),
+        ("name = 'crc32', rows.index(row)", False),
+        ("hashed = 1", False),
+    ],
+)
+def test_a_digest_is_found(tmp_path: Path, text: str, makes: bool) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(text)
+    assert makes is makes_digests([str(file)])
