@@ -53,10 +53,10 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
 
 
 def _drop_reply(connection: socket.socket) -> None:
-    select.select([connection], [], [], REPLY_SECONDS)
-    with suppress(OSError):
-        while connection.recv(READ_BYTES, socket.MSG_DONTWAIT):
-            pass
+    wait = REPLY_SECONDS
+    with suppress(OSError):  # a socket with a timeout waits for that long in `recv`, whatever its flags
+        while select.select([connection], [], [], wait)[0] and connection.recv(READ_BYTES):
+            wait = 0.0
     _disconnect(connection)
 
 

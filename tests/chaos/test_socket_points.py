@@ -64,6 +64,21 @@ def test_it_fails_before_or_after_and_ends_the_connection(
     assert arrived == received
 
 
+@pytest.mark.timeout(60)
+def test_a_client_with_patience_does_not_wait_for_more_than_the_reply(connected: Pair) -> None:
+    connection, received = connected
+    connection.settimeout(600)
+    mine = threading.get_ident()
+
+    def reach(point: str) -> None:
+        if threading.get_ident() == mine:
+            raise Unanswered("injected")
+
+    with socket_points(reach), pytest.raises(Unanswered):
+        connection.sendall(b"request")
+    assert [b"request"] == received
+
+
 def test_sockets_of_this_machine_alone_have_none() -> None:
     reached: list[str] = []
     here, there = socket.socketpair()
