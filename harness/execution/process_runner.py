@@ -119,6 +119,7 @@ class ProcessRunner(ScheduleRunner):
         self._has_imported, self.slowest_seconds = False, 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
+        self.locked_at: set[str] = set()  # points: suspended there, an attempt holds a lock that a reader waits for
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = self.wall_clock_of(job)
@@ -190,6 +191,7 @@ class ProcessRunner(ScheduleRunner):
             observer.counts_rows = False  # a reader may recover what the loss of power is to strike
         host, strategy = self.host, made.job.restart
         assert host is not None
+        observer.suspended_at, observer.locked_at = host.suspended_at, self.locked_at
         host.looks_for_handlers = not schedule.faults
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
         made.restart = made.job.restart()

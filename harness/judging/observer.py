@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.points import AROUND_CALLS, CALLED_FROM, COORDINATOR_POINTS
@@ -35,6 +36,7 @@ NO_FILES: Mapping[str, str] = {}
 STEPS: Final = frozenset({*AROUND_CALLS, *COORDINATOR_POINTS})
 DECISIONS_READ: Final = 60  # of a run: the target is read before each of these decisions, then before one in eight
 ONE_IN: Final = 8
+WAITED_SECONDS: Final = 1.0  # a reader that fails after that has waited for a lock
 READS_MOST = 50  # until two readings are equal; a target that never comes to rest makes the run UNKNOWN
 
 
@@ -66,6 +68,9 @@ class Observer:
         self._decisions = 0  # of this run
         self.reading: Callable[[], AbstractContextManager[None]] = nullcontext  # around each reading
         self._before: Counter[Identity] | None = None
+        self.suspended_at: Callable[[], str] = str  # the point at which an attempt is suspended now; "": none is
+        self._injected_at = ""  # the point at which an attempt stands while its fault is injected
+        self.locked_at: set[str] = set()  # such points at which a reader has waited for a lock: it waits there once
         self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
         self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
@@ -79,6 +84,9 @@ class Observer:
         return self._read(self.contract.committed_rows)
 
     def _read(self, read: Callable[[Scratch], list[Any]]) -> list[Any] | None:
+        held_at, began = self._injected_at or self.suspended_at(), now()
+        if held_at in self.locked_at:
+            return None
         try:
             with self.reading():
                 return read(self.scratch)
@@ -86,6 +94,8 @@ class Observer:
             raise
         except Exception as error:  # the border to the user's reader; whether it matters is judged at the end
             self.observation.unreadable = described(error)
+            if held_at and now() - began > WAITED_SECONDS:
+                self.locked_at.add(held_at)
             return None
 
     def _read_without_points(self, simulation: RunningJob) -> list[Identity] | None:
@@ -172,7 +182,9 @@ class Observer:
         is_there = line.partition(CALLED_FROM)[0] == fault.point
         self.struck_line = (None if is_there else source_line(fault.point, self.files)) or source_line(line, self.files)
         if self.counts_rows:
+            self._injected_at = fault.point
             self.rows_when_struck = len(self._read_without_points(simulation) or ())
+            self._injected_at = ""
 
     def resuming(self, simulation: RunningJob, actor: str) -> None:
         rows = self._read_without_points(simulation)

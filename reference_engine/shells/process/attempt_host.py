@@ -294,6 +294,10 @@ class AttemptHost(ABC):
         assert isinstance(sink, ProcessAttempt)
         self.end(sink)
 
+    def suspended_at(self) -> str:
+        """The point at which one is suspended; empty: none is."""
+        return next((attempt.armed[0] for attempt in self.suspended if attempt.armed is not None), "")
+
     def resume_suspended(self) -> bool:
         """Early, because another attempt may wait for a lock of theirs. Returns whether there was one."""
         attempts, self.suspended = self.suspended, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,76 @@ def test_a_process_is_paused_for_real_and_goes_on(name: str, tmp_path: Path) -> 
         run_result = runner.run(parse(f"sink[0].line(shared_lists.py:{line})#1=pause"))
     assert (True, True, 0) == (run_result.fired, run_result.finished, run_result.kills)
     assert (name == "Overwriting") is bool(run_result.anomalies)
+
+
+LOCKING = """\
+import json, sqlite3
+from sinkproof import Claim
+
+READ = []
+
+
+class Sink:
+    def __init__(self, path):
+        self.path, self.rows, self.pending = path, [], {}
+
+    def open(self, context):
+        for _, state in context.restored:
+            for _, rows in json.loads(state):
+                self.publish(rows)
+
+    def write(self, batch):
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(self.pending.pop(older))
+
+    def publish(self, rows):
+        with sqlite3.connect(self.path, isolation_level=None, timeout=60) as table:
+            table.execute("BEGIN EXCLUSIVE")
+            table.executemany("INSERT OR IGNORE INTO t VALUES (?, ?)", rows)
+            table.execute("COMMIT")
+
+
+class Locking:
+    claims = Claim.EXACTLY_ONCE
+
+    def setup(self, scratch):
+        with sqlite3.connect(scratch.path / "t.db") as table:
+            table.execute("CREATE TABLE t (split, at, PRIMARY KEY (split, at))")
+
+    def sink(self, scratch):
+        return Sink(scratch.path / "t.db")
+
+    def committed(self, scratch):
+        READ.append("begins")
+        with sqlite3.connect(scratch.path / "t.db", timeout=1.1) as table:
+            rows = list(table.execute("SELECT split, at FROM t"))
+        READ.append("ends")
+        return rows
+"""
+
+
+def test_a_reader_waits_once_for_what_an_attempt_holds_that_is_suspended_there(tmp_path: Path) -> None:
+    (tmp_path / "locking.py").write_text(LOCKING)
+    (tmp_path / "scratch").mkdir()
+    place = LOCKING.splitlines().index('            table.execute("COMMIT")') + 1
+    contract, scratch = (
+        load(f"{tmp_path / 'locking.py'}:Locking"),
+        Scratch(name="locks", path=tmp_path / "scratch", shell="process"),
+    )
+    read = sys.modules[type(contract.given).__module__].READ
+    with process_runner(contract, scratch) as runner:
+        failed = []
+        for schedule in (f"sink[0].line(locking.py:{place})#1=pause", f"sink[1].line(locking.py:{place})#2=stop"):
+            read.clear()
+            run_result = runner.run(parse(schedule))
+            assert (True, True, ()) == (run_result.fired, run_result.finished, run_result.anomalies)
+            failed.append(read.count("begins") - read.count("ends"))
+        assert [1, 0] == failed
+        assert {f"line(locking.py:{place})"} == runner.locked_at
