@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.support.zoo_campaigns import locator_of
-from tests.zoo.test_zoo import RIGHT, WRONG
+from tests.zoo.verdicts import RIGHT, WRONG
 
 BUSY_LOOPS = 8
 DECIDING_LEAST = 22 / 24  # of the budgets that UNKNOWN names

@@ -279,6 +279,7 @@ class Pair:
     oracle: str = "O1"
 
 
+MARKS: Final = {"second faults within recoveries": pytest.mark.longer}
 PAIRS: Final = {
     "faults in commits of two checkpoints": Pair(
         source=COMMITS_TOGETHER,
@@ -337,13 +338,7 @@ def test_the_stage_convicts_a_wrong_sink(stage: str, tmp_path: Path) -> None:
     assert results.coverage.stages[0].run > 0
 
 
-@pytest.mark.parametrize(
-    "stage",
-    [
-        pytest.param(stage, marks=pytest.mark.longer if stage == "second faults within recoveries" else ())
-        for stage in PAIRS
-    ],
-)
+@pytest.mark.parametrize("stage", [pytest.param(each, marks=MARKS.get(each, ())) for each in PAIRS])
 def test_the_stage_acquits_its_right_sibling(stage: str, tmp_path: Path) -> None:
     results = explored(tmp_path, stage, PAIRS[stage].right)
     assert [] == results.findings
