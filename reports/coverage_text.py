@@ -136,7 +136,7 @@ def _outward_lines(outward: Document) -> list[str]:
     elsewhere = ", ".join(outward["elsewhere"])
     lines += [f"among them what it changes outside of its folder: {elsewhere}"] if elsewhere else []
     peers = ", ".join(outward["peers"])
-    lines += [f"it connects to {peers}, where nothing was struck inside"] if peers else []
+    lines += [f"it connects to {peers}, where nothing was struck inside, and no clock moved"] if peers else []
     return [*lines, *outward["unseen"]]
 
 

@@ -11,6 +11,7 @@ from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.reports.document import OutwardCalls, ShellResult
+from sinkproof.subject.expiries_in_code import expiries_in
 from sinkproof.subject.reachable_lines import (
     MARK,
     Duty,
@@ -56,6 +57,7 @@ def not_examined(subject: SubjectProgress) -> str:
         _unstruck(subject),
         _unfailed(subject),
         _swallowed(subject),
+        _expiring(subject),
         _left_if_strict(subject),
     ]
     return "; ".join(reason for reason in reasons if reason)
@@ -188,6 +190,21 @@ def _swallowed(subject: SubjectProgress) -> str:
             return f"{no_call}; and {point}, which handles an error and raises none, never ran"
     for point in sorted(statements_that_suppress(subject.own_code.files) & subject.lines_passed):
         return f"{no_call}; and {point} suppresses errors"
+    return ""
+
+
+def _expiring(subject: SubjectProgress) -> str:
+    """An expiry that no run has reached, and that no hook of the contract stands for."""
+    contract = subject.contract
+    if contract.is_ours or contract.kind not in WITH_CALLS or contract.offers("maintain"):
+        return ""
+    if contract.expires_after is not None:
+        return ""
+    for place in expiries_in(subject.own_code.files, subject.lines_passed):
+        return (
+            f"{place} sets an expiry at a server, and no run has reached it, as the clocks of servers are not moved: "
+            "let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"
+        )
     return ""
 
 

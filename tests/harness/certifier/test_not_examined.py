@@ -62,12 +62,15 @@ def judged(
     stages: Sequence[StageResult] = (),
     seconds: float = 1.0,
     shell: str = "process",
+    **offered: object,
 ) -> SubjectResult:
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
     `calls_failed`: how renames failed.
     """
     contract = Contract(
-        "my/sink", SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append", write_batch=print), kind=kind
+        "my/sink",
+        SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append", write_batch=print, **offered),
+        kind=kind,
     )
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
     only = ShellResult(
@@ -97,6 +100,17 @@ def judged(
 
 def test_a_sink_is_upheld_when_all_of_its_code_was_struck(file: Path) -> None:
     assert ("upheld", "exactly-once") == (judged(file).verdict, judged(file).grade)
+
+
+def test_an_expiry_at_a_server_is_not_examined_unless_the_contract_stands_for_it(file: Path) -> None:
+    file.write_text(SINK.replace("return 1", "self.redis.set('mark', 1, ex=60)"))
+    result = judged(file)
+    assert ("unknown", "unknown") == (result.verdict, result.grade)
+    assert "my_sink.py:15" in result.why
+    assert "sets an expiry at a server" in result.why
+    assert "maintain(scratch)" in result.why
+    assert "upheld" == judged(file, maintain=print).verdict
+    assert "upheld" == judged(file, expires_after=60.0).verdict
 
 
 def test_a_statement_that_never_ran_is_named_with_file_and_line(file: Path) -> None:

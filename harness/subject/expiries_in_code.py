@@ -1,0 +1,59 @@
+"""Where a sink's own code sets an expiry at a server: in calls of clients, in statements of CQL, in scripts of Redis.
+
+The clocks of servers are not moved, so no run reaches what happens then. Unless a contract says so, it is not examined.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Set
+from pathlib import Path
+from typing import Final
+
+from sinkproof.chaos.points import line_point
+
+CALLS: Final = frozenset({"expire", "expireat", "pexpire", "pexpireat", "setex", "psetex"})
+ARGUMENTS: Final = frozenset({"ex", "exat", "px", "pxat", "expire", "expireAfterSeconds"})
+IN_TEXT: Final = re.compile(
+    r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bcall\(\s*['\"]p?(?:expire|setex))"
+    r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
+)
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
+    """Points of executed lines. `files`: path -> name in points; `executed`: points."""
+    found = []
+    for path, name in files.items():
+        places = sorted(set(_lines(ast.parse(Path(path).read_bytes(), path))))
+        found += [point for point in (line_point(name, line) for line in places) if point in executed]
+    return found
+
+
+def _lines(tree: ast.Module) -> Iterator[int]:
+    """Of functions; a text outside of them counts where a function names it."""
+    inside = {id(node) for function in ast.walk(tree) if isinstance(function, FUNCTIONS) for node in ast.walk(function)}
+    texts = {
+        target.id
+        for node in ast.walk(tree)
+        if id(node) not in inside and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None
+        if any(map(_is_expiry, ast.walk(node.value)))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if id(node) in inside and (_is_expiry(node) or getattr(node, "attr", getattr(node, "id", "")) in texts):
+            assert isinstance(node, ast.expr)
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _is_expiry(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        named = {argument.arg for argument in node.keywords if not _is_nothing(argument.value)}
+        return getattr(node.func, "attr", "") in CALLS or not ARGUMENTS.isdisjoint(named)
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and IN_TEXT.search(node.value) is not None
+
+
+def _is_nothing(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and not value.value

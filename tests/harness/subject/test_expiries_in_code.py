@@ -1,0 +1,55 @@
+"""An expiry that a sink's code sets at a server is found where it is set, if that line has run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.subject.expiries_in_code import expiries_in
+
+BOTH = {"line(sink.py:4)", "line(sink.py:5)"}
+
+
+def found(tmp_path: Path, statement: str, *, before: str = "", executed: set[str] = BOTH) -> list[str]:
+    file = tmp_path / "sink.py"
+    file.write_text(f"{before}\n\ndef publish(self):\n    {statement}\n    self.rows = ['expired', 'TTL of text']\n")
+    return expiries_in({str(file): "sink.py"}, executed)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "self.redis.expire('done', 60)",
+        "self.redis.set('mark', 1, ex=60)",
+        "pipe.setex('mark', 60, 1)",
+        "client.execute_command('SET', 'mark', 1, 'EX', 60)",
+        "session.execute('INSERT INTO marks (id) VALUES (%s) USING TTL 86400', [1])",
+        "session.execute(f'UPDATE marks USING TIMESTAMP 1 AND TTL {self.kept} SET done = true')",
+        "self.redis.eval(\"redis.call('PEXPIRE', KEYS[1], 60)\", 1, 'done')",
+        "marks.create_index('at', expireAfterSeconds=60)",
+    ],
+)
+def test_what_expires_is_found(tmp_path: Path, statement: str) -> None:
+    assert ["line(sink.py:4)"] == found(tmp_path, statement)
+    assert [] == found(tmp_path, statement, executed={"line(sink.py:5)"})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "self.redis.set('mark', 1, ex=None)",
+        "self.table.execute('CREATE TABLE t (id int) WITH default_time_to_live = 0')",
+        "self.expired = self.expires_at < 5",
+        "print('it may expire'); raise OSError('leases expire')",
+        "'Docstring: to EXPIRE.'",
+    ],
+)
+def test_what_only_sounds_like_it_is_not(tmp_path: Path, statement: str) -> None:
+    assert [] == found(tmp_path, statement)
+
+
+def test_a_text_outside_of_functions_counts_where_one_names_it(tmp_path: Path) -> None:
+    before = "SCRIPT = \"redis.call('EXPIRE', KEYS[1], 60)\""
+    assert ["line(sink.py:4)"] == found(tmp_path, "self.redis.eval(SCRIPT)", before=before)
+    assert [] == found(tmp_path, "self.redis.eval(OTHER)", before=before)
