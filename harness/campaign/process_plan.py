@@ -189,6 +189,11 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
+        name="commits in containers, with one process id",
+        schedules=interleavings.commits_in_containers,
+        needs=(Need.PYTHON, Need.FOREIGN_CODE),
+    ),
+    Stage(
         name="threads of the sink slowed",
         schedules=high_yield.slowed_threads,
         needs=(Need.FOREIGN_CODE,),

@@ -123,7 +123,7 @@ class ProcessRunner(ScheduleRunner):
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = self.wall_clock_of(job)
-        self.host = host = self._make_host(wall_clock, threads_slowed=job.threads_slowed)
+        self.host = host = self._make_host(wall_clock, job)
         host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
         if self.service.watched is not None:
@@ -138,12 +138,11 @@ class ProcessRunner(ScheduleRunner):
     def wall_clock_of(self, job: Job) -> WallClock | None:
         return wall_clock_beside(self.scratch.services.used, job) if self.moves_wall_clock else None
 
-    def _make_host(self, wall_clock: WallClock | None, *, threads_slowed: bool) -> AttemptHost:
+    def _make_host(self, wall_clock: WallClock | None, job: Job) -> AttemptHost:
         record = self.target.unforced
         if self.contract.kind == "command":
             return CommandHost(
-                self.servers.first,
-                *(self.contract.given.command, self.scratch.path),
+                *(self.servers.first, self.contract.given.command, self.scratch.path),
                 record=record,
                 hang_seconds=self.hang_seconds,
             )
@@ -154,7 +153,8 @@ class ProcessRunner(ScheduleRunner):
                 maker=MAKER,
                 arguments=(self.contract.locator, plain_scratch(self.scratch)),
                 wall_clock=wall_clock,
-                threads_slowed=threads_slowed,
+                threads_slowed=job.threads_slowed,
+                contained=job.contained,
             ),
             other_server=self.servers.other,
             files=self.files,

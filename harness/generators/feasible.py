@@ -11,6 +11,7 @@ from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
+    IN_CONTAINERS_JOB,
     MADE,
     PLAIN_JOBS,
     RARE_JOBS,
@@ -72,8 +73,8 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
-    if schedule.job == SLOW_THREADS_JOB and shell != "process":
-        return f"job={schedule.job} slows threads of processes. Replay it with --on process"
+    if schedule.job in (SLOW_THREADS_JOB, IN_CONTAINERS_JOB) and shell != "process":
+        return f"job={schedule.job} is one of attempts that are processes. Replay it with --on process"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
     if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):

@@ -20,7 +20,8 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
-from sinkproof.workload.jobs import LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECTION_JOB, SPARSE_JOB
+from sinkproof.subject.numbers_in_code import has_name
+from sinkproof.workload.jobs import IN_CONTAINERS_JOB, LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECTION_JOB, SPARSE_JOB
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
@@ -49,6 +50,15 @@ def two_pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     """Both subtasks pause at the same line: each finds a partial commit of the other."""
     for faults in both_within(campaign.run_traced(Schedule(job=IDLE_COMMITS)), "notify_complete", "pause"):
         yield Schedule(faults, job=IDLE_COMMITS)
+
+
+def commits_in_containers(campaign: CampaignView) -> Iterator[Schedule]:
+    """Where names hold a process id: pauses and zombies within commits of attempts that have the same one."""
+    if not has_name(campaign.runner.files, "getpid"):
+        return
+    idle = campaign.run_traced(Schedule(job=IN_CONTAINERS_JOB))
+    for kind in ("pause", "stop"):
+        yield from (Schedule((fault,), job=IN_CONTAINERS_JOB) for fault in within(idle, "notify_complete", kind))
 
 
 def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:

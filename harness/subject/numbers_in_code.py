@@ -43,6 +43,11 @@ def makes_digests(files: Collection[str]) -> bool:
     return any(not DIGESTS.isdisjoint(_names_in(path)) for path in files)
 
 
+def has_name(files: Collection[str], name: str) -> bool:
+    """Of a variable, an attribute or a module."""
+    return any(name in _names_in(path) for path in files)
+
+
 @cache
 def _names_in(path: str) -> frozenset[str]:
     """Of variables, attributes and modules."""

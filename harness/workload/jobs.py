@@ -94,6 +94,7 @@ LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
 TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
 SLOW_THREADS_JOB: Final = "slow-threads"
+IN_CONTAINERS_JOB: Final = "in-containers"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 
@@ -281,6 +282,7 @@ EVERY_JOB: Final = {
         plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
     SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", threads_slowed=True),
+    IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),

@@ -29,6 +29,7 @@ from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
+from sinkproof.chaos.processes.containers import be_in_a_container
 from sinkproof.chaos.processes.process_wide_state import (
     end_as_the_interpreter,
     end_orderly,
@@ -67,6 +68,7 @@ class Recipe:
     arguments: Sequence[Any] = ()
     wall_clock: WallClock | None = None  # None: the machine's
     threads_slowed: bool = False  # other threads than the one of the calls wait at their lines and file effects
+    contained: bool = False  # the sink's own code sees the process id of a container's first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +260,8 @@ class _Inner:
                 self.arm(None)
 
     def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
+        if self.recipe.contained:
+            be_in_a_container(self.watched.files)
         self.sink = resolve(self.recipe.maker)(*self.recipe.arguments, clock=self.clock)
         random = Random(0)
         random.setstate(random_state)
