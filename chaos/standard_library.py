@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,3 +37,16 @@ def is_standard_module(name: str) -> bool:
     top = name.partition(".")[0]
     loaded = sys.modules.get(top)
     return top in sys.stdlib_module_names and (loaded is None or defines_standard_module(vars(loaded)))
+
+
+def is_library(module: str) -> bool:
+    """Whether it belongs to the standard library or is installed."""
+    top = module.partition(".")[0]
+    if is_standard_module(top):
+        return True
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    places = () if spec is None else (spec.origin or "", *(spec.submodule_search_locations or ()))
+    return any(is_installed(Path(place)) for place in places)

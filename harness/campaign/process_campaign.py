@@ -15,6 +15,7 @@ from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.system_calls.supervisor import UNREADABLE
+from sinkproof.execution.files_of_hosts import on_own_host
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -158,6 +159,24 @@ class ProcessCampaign(CampaignInProcesses):
         """Zombies, late effects, errors and pauses at its calls: the first and the last of each name."""
         kills = [schedule.faults[0] for schedule in self.results.coverage.outward.calls]
         self.run_schedules(single_faults.otherwise_at(kills))
+
+    def restart_on_other_hosts(self) -> None:
+        """Only if attempts keep files on their own host. Where a reader sees these, they are the target's, and no run
+        tells what another host would find.
+        """
+        assert isinstance(self.runner, ProcessRunner)
+        recorded = self.runner.run_watched(Schedule(), names_elsewhere=True)
+        if recorded.unwatched:
+            self.stage.cut = f"files outside of its folder are not known: {recorded.unwatched}"
+        if not on_own_host(recorded.paths_elsewhere, self.runner.scratch.path):
+            return
+        for schedule in self._chosen(single_faults.restarts_on_other_hosts(self), concurrent_reader=False):
+            result = self.play(schedule)
+            if self.runner.host_files_are_target:
+                self.stage.cut = "its target lies in a folder for temporary files, as if all hosts saw it"
+                return
+            self.take(result)
+            self.stop_if_asked()
 
     def lose_power_without_help(self) -> None:
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power

@@ -194,6 +194,12 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.PYTHON, Need.FOREIGN_CODE),
     ),
     Stage(
+        name="restarts on other hosts, without files of the first ones",
+        explore=ProcessCampaign.restart_on_other_hosts,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
+    Stage(
         name="threads of the sink slowed",
         schedules=high_yield.slowed_threads,
         needs=(Need.FOREIGN_CODE,),

@@ -16,9 +16,10 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
-from sinkproof.chaos.standard_library import is_installed, is_standard_module
+from sinkproof.chaos.standard_library import is_library
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
+from sinkproof.execution.files_of_hosts import on_own_host, remove
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
@@ -35,7 +36,7 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
-from sinkproof.workload.jobs import wall_clock_beside
+from sinkproof.workload.jobs import named_job, wall_clock_beside
 
 HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
@@ -119,6 +120,7 @@ class ProcessRunner(ScheduleRunner):
         self._has_imported, self.slowest_seconds = False, 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
+        self.host_files_are_target = False  # what attempts keep on their own hosts is what a reader sees
         self.locked_at: set[str] = set()  # points: suspended there, an attempt holds a lock that a reader waits for
 
     def new_host(self, job: Job) -> AttemptHost:
@@ -151,7 +153,7 @@ class ProcessRunner(ScheduleRunner):
             self.servers.first,
             Recipe(
                 maker=MAKER,
-                arguments=(self.contract.locator, plain_scratch(self.scratch)),
+                arguments=(self.contract.locator, self.scratch.for_processes()),
                 wall_clock=wall_clock,
                 threads_slowed=job.threads_slowed,
                 contained=job.contained,
@@ -168,6 +170,8 @@ class ProcessRunner(ScheduleRunner):
         )
         if self._names_elsewhere:
             host.elsewhere = {}
+        if job.other_hosts:
+            host.on_restart = partial(self._leave_hosts, host)
         if wall_clock is not None and not self.scratch.services.used:
             host.on_reply = partial(wall_clock.date_files, self.scratch.path)
         return host
@@ -197,6 +201,12 @@ class ProcessRunner(ScheduleRunner):
         made.restart = made.job.restart()
         return made, observer
 
+    def _leave_hosts(self, host: ProcessHost) -> None:
+        """What a reader sees is not that of a host: a contract may keep its target anywhere."""
+        before = self.committed_rows()
+        remove(on_own_host(host.elsewhere or (), self.scratch.path))
+        self.host_files_are_target |= before != self.committed_rows()
+
     def play(self, simulation: Any, *, trace_lines: bool = False) -> None:
         assert self.host is not None
         self.host.overseer = simulation.faults
@@ -211,6 +221,8 @@ class ProcessRunner(ScheduleRunner):
         loses_power = any(is_watched_loss(fault, self.contract) for fault in schedule.faults)
         if loses_power or any(is_system_call(fault.point) for fault in schedule.faults):
             return self.run_watched(schedule, keeps_forced=loses_power, concurrent_reader=concurrent_reader)
+        if named_job(schedule.job).other_hosts:
+            return self.run_watched(schedule, names_elsewhere=True, concurrent_reader=concurrent_reader)
         self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
         return self._run(schedule, concurrent_reader=concurrent_reader)
 
@@ -299,26 +311,6 @@ def is_watched_loss(fault: Fault, contract: Contract) -> bool:
     """Whether power is lost without the contract's help."""
     kind = KINDS[fault.kind]
     return kind.is_power_loss and not contract.offers(kind.needs)
-
-
-def is_library(module: str) -> bool:
-    """Whether it belongs to the standard library or is installed."""
-    top = module.partition(".")[0]
-    if is_standard_module(top):
-        return True
-    try:
-        spec = find_spec(top)
-    except (ImportError, ValueError):
-        return False
-    places = () if spec is None else (spec.origin or "", *(spec.submodule_search_locations or ()))
-    return any(is_installed(Path(place)) for place in places)
-
-
-def plain_scratch(scratch: Scratch) -> Scratch:
-    """The scratch without its clock, which cannot be sent to another process."""
-    return Scratch(
-        name=scratch.name, path=scratch.path, shell=scratch.shell, settings=scratch.settings, services=scratch.services
-    )
 
 
 def libraries_of(contract: Contract) -> list[str]:

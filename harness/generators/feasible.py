@@ -13,6 +13,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
     MADE,
+    OTHER_HOSTS_JOB,
     PLAIN_JOBS,
     RARE_JOBS,
     SLOW_THREADS_JOB,
@@ -73,7 +74,7 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
-    if schedule.job in (SLOW_THREADS_JOB, IN_CONTAINERS_JOB) and shell != "process":
+    if schedule.job in (SLOW_THREADS_JOB, IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and shell != "process":
         return f"job={schedule.job} is one of attempts that are processes. Replay it with --on process"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"

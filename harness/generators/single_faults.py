@@ -27,7 +27,13 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
-from sinkproof.workload.jobs import REUSED_PROCESS_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB
+from sinkproof.workload.jobs import (
+    OTHER_HOSTS_JOB,
+    REUSED_PROCESS_JOB,
+    SCALE_IN_JOB,
+    ZOMBIE_LATE_JOB,
+    ZOMBIE_VERY_LATE_JOB,
+)
 
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
 ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repairs what the first one spoils
@@ -186,6 +192,13 @@ def _in_recovery(recovered: RunResult, kind: str) -> Iterator[Schedule]:
             seen.add(point)
             fault = Fault(actor, point, occurrence, kind)
             yield replace(recovered.schedule, faults=(*recovered.schedule.faults, fault))
+
+
+def restarts_on_other_hosts(campaign: CampaignView) -> Iterator[Schedule]:
+    """Deaths of the job after which states name what an attempt has kept, and of one attempt."""
+    for kind, points in (("kill-job", (DECIDED, "notify_complete.before")), ("kill", ("notify_complete.before",))):
+        faults = [fault for fault in spread(campaign.baseline, kind) if fault.point in points]
+        yield from (Schedule((fault,), job=OTHER_HOSTS_JOB) for fault in faults)
 
 
 # -- at executed lines ----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -39,6 +39,10 @@ class Scratch:
     clock: Callable[[], float] = stopped_clock  # seconds
     random: Random = field(default_factory=lambda: Random(0))
     services: ServicesInUse = field(default_factory=ServicesInUse, compare=False, repr=False)
+
+    def for_processes(self) -> Scratch:
+        """Without its clock, which cannot be sent to another process."""
+        return replace(self, clock=stopped_clock, random=Random(0))
 
     def setting(self, name: str, default: Any = None) -> Any:
         return self.settings.get(name, default)

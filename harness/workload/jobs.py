@@ -95,6 +95,7 @@ TWELVE_SINKS_JOB: Final = "twelve-sinks"
 TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
 SLOW_THREADS_JOB: Final = "slow-threads"
 IN_CONTAINERS_JOB: Final = "in-containers"
+OTHER_HOSTS_JOB: Final = "other-hosts"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 
@@ -283,6 +284,7 @@ EVERY_JOB: Final = {
     ),
     SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", threads_slowed=True),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
+    OTHER_HOSTS_JOB: _spec("each restart has other hosts, without what was in folders like /tmp", other_hosts=True),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),

@@ -69,6 +69,8 @@ class ProcessHost(WatchingHost):
         self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
+        self.generation = 0  # the latest
+        self.on_restart: Callable[[], None] | None = None  # called when all attempts of an earlier one have ended
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
         watched = WatchedCode(
             files=dict(files or {}), folder=folder, sockets=sockets, clients=clients, calls=self.watches
@@ -78,6 +80,9 @@ class ProcessHost(WatchingHost):
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
         """A new attempt that knows nothing; `open` makes its sink."""
+        if generation > self.generation > 0 and self.on_restart is not None:
+            self.on_restart()
+        self.generation = max(self.generation, generation)
         if (vacant := self.vacant.pop(actor, None)) is not None and vacant.alive:
             return vacant
         journal = JournalReader()
