@@ -14,11 +14,14 @@ from typing import Final
 
 OF_A_HOST: Final = tuple(dict.fromkeys(map(os.path.realpath, (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"))))
 
+COMPILED: Final = "__pycache__"
+
 
 def on_own_host(paths: Iterable[str], scratch: Path) -> list[Path]:
     """Of these absolute paths, those that no other host sees, the deepest first."""
     shared = os.path.realpath(scratch)
     own = {path for path in paths if _is_below(path, OF_A_HOST) and not _is_below(path, (shared,)) and path != shared}
+    own = {path for path in own if COMPILED not in Path(path).parts}
     return [Path(path) for path in sorted(own, key=len, reverse=True)]
 
 

@@ -204,7 +204,8 @@ class ProcessRunner(ScheduleRunner):
     def _leave_hosts(self, host: ProcessHost) -> None:
         """What a reader sees is not that of a host: a contract may keep its target anywhere."""
         before = self.committed_rows()
-        remove(on_own_host(host.elsewhere or (), self.scratch.path))
+        made = [path for path, was_found in (host.elsewhere or {}).items() if not was_found]
+        remove(on_own_host(made, self.scratch.path))
         self.host_files_are_target |= before != self.committed_rows()
 
     def play(self, simulation: Any, *, trace_lines: bool = False) -> None:

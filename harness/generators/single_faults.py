@@ -195,10 +195,12 @@ def _in_recovery(recovered: RunResult, kind: str) -> Iterator[Schedule]:
 
 
 def restarts_on_other_hosts(campaign: CampaignView) -> Iterator[Schedule]:
-    """Deaths of the job after which states name what an attempt has kept, and of one attempt."""
+    """Deaths of the job after which states name what an attempt has kept, and of one attempt; the last ones first: what
+    a reader has seen of a target is much by then.
+    """
     for kind, points in (("kill-job", (DECIDED, "notify_complete.before")), ("kill", ("notify_complete.before",))):
         faults = [fault for fault in spread(campaign.baseline, kind) if fault.point in points]
-        yield from (Schedule((fault,), job=OTHER_HOSTS_JOB) for fault in faults)
+        yield from (Schedule((fault,), job=OTHER_HOSTS_JOB) for fault in reversed(faults))
 
 
 # -- at executed lines ----------------------------------------------------------------------------
