@@ -18,6 +18,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.reports.document import Finding
+from sinkproof.workload.jobs import IN_CONTAINERS_JOB, OTHER_HOSTS_JOB
 
 
 class Repair(NamedTuple):
@@ -29,7 +30,7 @@ REPAIRS: Final = {
     "R1": Repair("S20", "make rows and marker one step: one transaction, or a file with the marker as its name"),
     "R2": Repair("S19", "make names of what is the same in every attempt, and differs elsewhere: subtask, checkpoint"),
     "R3": Repair("S20", "skip exactly what is recorded as done, one by one; a largest id says nothing of those below"),
-    "R4": Repair("S06", "flush, and wait for every reply, before `snapshot` returns"),
+    "R4": Repair("S06", "flush, and wait for every reply, before `snapshot` returns, to where every host sees it"),
     "R5": Repair("S18", "show rows in `notify_complete` and in `open` only: a snapshot is a vote, not a decision"),
     "R6": Repair("S21", "let errors of a commit out, or return the id as unsettled; forget it on success only"),
     "R7": Repair("S21", "after an error look what is there, and repeat the same step under the same name"),
@@ -47,6 +48,8 @@ REPAIRS: Final = {
     "R19": Repair("S26", "write and restore rows in full, and compare them with what was sent"),
 }
 
+SHOWN_BY_JOB: Final = {IN_CONTAINERS_JOB: "R2", OTHER_HOSTS_JOB: "R4"}  # whatever the fault
+
 
 def with_likely_cause(finding: Finding) -> Finding:
     """As it is if no canary looks like it."""
@@ -60,6 +63,8 @@ def _likely(finding: Finding) -> str:
     schedule = parse(finding.schedule, kinds=frozenset(KINDS))
     if any(map(is_inside_service, schedule.faults)):
         return ""  # the sink may be right
+    if schedule.job in SHOWN_BY_JOB:
+        return SHOWN_BY_JOB[schedule.job]
     found = Counter(each.root_cause for each in CANARIES if _looks_like(each, finding.oracle, schedule))
     return found.most_common(1)[0][0] if found else ""
 

@@ -23,6 +23,8 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
         ("O3", "no-fault", "R5"),
         ("O12", "sink[0].open.after#1=kill", "R19"),
         ("O8", "sink[0].open.after#1=lose-power", "R16"),
+        ("O1", "job=other-hosts checkpoint.persist.after#1=kill-job", "R4"),
+        ("O1", "job=in-containers no-fault", "R2"),
     ],
 )
 def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: str, code: str) -> None:
