@@ -64,6 +64,7 @@ def test_a_call_in_cython_fails_and_what_it_calls_itself_is_no_point() -> None:
             Session.execute(None, "INSERT")
     assert [POINT] * 2 == reached
     assert Cluster.connect is connect
+    cluster.shutdown()
 
 
 def test_other_threads_and_other_modules_reach_no_point() -> None:

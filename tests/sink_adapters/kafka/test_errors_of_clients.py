@@ -10,7 +10,6 @@ import pytest
 from sinkproof.chaos.client_calls import POINT
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import first_of_each_call, passes
@@ -18,9 +17,18 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.workload.jobs import REUSED_PROCESS_JOB
 
-pytestmark = pytest.mark.slow
+from ...support.real_services import end_own_services
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("started_for_contracts")]
 SINKS = Path(__file__).parents[2] / "support/kafka_sinks.py"
 CALLED_IN_COMMITS = ("begin_transaction", "self.producer.produce", "commit_transaction")
+
+
+@pytest.fixture
+def started_for_contracts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
+    yield
+    end_own_services("kafka")
 
 
 def calls_of_clients(baseline: RunResult) -> Iterator[tuple[Fault, str]]:
@@ -37,10 +45,7 @@ def calls_of_clients(baseline: RunResult) -> Iterator[tuple[Fault, str]]:
 @pytest.mark.parametrize(
     ("name", "is_right"), [pytest.param("Marked", True, marks=pytest.mark.longer), ("RemembersBefore", False)]
 )
-def test_an_error_in_a_commit_convicts_what_the_process_remembers(
-    broker: LocalKafka, monkeypatch: pytest.MonkeyPatch, name: str, is_right: bool
-) -> None:
-    monkeypatch.delenv("SINKPROOF_KAFKA", raising=False)
+def test_an_error_in_a_commit_convicts_what_the_process_remembers(name: str, is_right: bool) -> None:
     failed: dict[str, bool] = {}
     scratch = Scratch(name="errors", path=fresh_folder(), shell="process")
     with process_runner(load(f"{SINKS}:{name}"), scratch) as runner:
