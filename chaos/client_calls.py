@@ -18,7 +18,6 @@ from types import FrameType
 from typing import Any, Final
 
 POINT: Final = "client.call"
-SAID: Final = "injected: the target did not answer"
 Reach = Callable[[str], None]
 
 
@@ -28,7 +27,7 @@ class Client:
 
     module: str
     classes: tuple[str, ...]
-    error: Callable[[], Exception]
+    error: Callable[[str], Exception]
 
     def loaded(self) -> tuple[type, ...]:
         """The classes; none while no code has imported the client."""
@@ -36,13 +35,13 @@ class Client:
         return () if module is None else tuple(getattr(module, name) for name in self.classes)
 
 
-def _kafka_error() -> Exception:
+def _kafka_error(said: str) -> Exception:
     client: Any = import_module("confluent_kafka")
-    return client.KafkaException(client.KafkaError(client.KafkaError._TIMED_OUT, SAID))  # type: ignore[no-any-return]
+    return client.KafkaException(client.KafkaError(client.KafkaError._TIMED_OUT, said))  # type: ignore[no-any-return]
 
 
-def _cassandra_error() -> Exception:
-    return import_module("cassandra").OperationTimedOut(SAID)  # type: ignore[no-any-return]
+def _cassandra_error(said: str) -> Exception:
+    return import_module("cassandra").OperationTimedOut(said)  # type: ignore[no-any-return]
 
 
 IN_C: Final = Client(module="confluent_kafka", classes=("Producer", "Consumer"), error=_kafka_error)
@@ -87,7 +86,7 @@ class _Watch:
         try:
             self.reach(POINT)
         except OSError as error:
-            raise client.error() from error
+            raise client.error(str(error)) from error
 
     def profile_of(self, classes: tuple[type, ...]) -> Callable[[FrameType, str, Any], None]:
         def profile(frame: FrameType, event: str, called: Any) -> None:

@@ -220,10 +220,11 @@ class ProcessRunner(ScheduleRunner):
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """`trace_lines` is implied if a fault is injected at a line after another fault: lines before it count, too."""
         loses_power = any(is_watched_loss(fault, self.contract) for fault in schedule.faults)
-        if loses_power or any(is_system_call(fault.point) for fault in schedule.faults):
-            return self.run_watched(schedule, keeps_forced=loses_power, concurrent_reader=concurrent_reader)
-        if named_job(schedule.job).other_hosts:
-            return self.run_watched(schedule, names_elsewhere=True, concurrent_reader=concurrent_reader)
+        leaves = named_job(schedule.job).other_hosts
+        if loses_power or leaves or any(is_system_call(fault.point) for fault in schedule.faults):
+            return self.run_watched(
+                schedule, keeps_forced=loses_power, names_elsewhere=leaves, concurrent_reader=concurrent_reader
+            )
         self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
         return self._run(schedule, concurrent_reader=concurrent_reader)
 

@@ -51,7 +51,8 @@ def _lines(tree: ast.Module) -> Iterator[int]:
 def _is_expiry(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         named = {argument.arg for argument in node.keywords if not _is_nothing(argument.value)}
-        return getattr(node.func, "attr", "") in CALLS or not ARGUMENTS.isdisjoint(named)
+        of_key = len(node.args) + len(node.keywords) > 1  # and of a time: not `session.expire(row)` of SQLAlchemy
+        return (of_key and getattr(node.func, "attr", "") in CALLS) or not ARGUMENTS.isdisjoint(named)
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and IN_TEXT.search(node.value) is not None
 
 

@@ -40,6 +40,7 @@ def test_what_expires_is_found(tmp_path: Path, statement: str) -> None:
     [
         "self.redis.set('mark', 1, ex=None)",
         "self.table.execute('CREATE TABLE t (id int) WITH default_time_to_live = 0')",
+        "self.session.expire(row)",
         "self.expired = self.expires_at < 5",
         "print('it may expire'); raise OSError('leases expire')",
         "'Docstring: to EXPIRE.'",
