@@ -76,6 +76,8 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
     if schedule.job in (SLOW_THREADS_JOB, IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and shell != "process":
         return f"job={schedule.job} is one of attempts that are processes. Replay it with --on process"
+    if schedule.job in (IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and contract.kind == "command":
+        return f"job={schedule.job} is one of sinks in Python"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
     if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):

@@ -29,7 +29,7 @@ from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
-from sinkproof.chaos.processes.containers import be_in_a_container
+from sinkproof.chaos.processes.container_process_id import be_in_a_container
 from sinkproof.chaos.processes.process_wide_state import (
     end_as_the_interpreter,
     end_orderly,

@@ -12,7 +12,7 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.chaos.processes import containers
+from sinkproof.chaos.processes import container_process_id
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
@@ -104,8 +104,8 @@ def test_only_the_named_modules_see_it(tmp_path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(containers.sys.modules, "in_a_container", module)
-        containers.be_in_a_container([str(tmp_path / "module.py")])
+        patch.setitem(container_process_id.sys.modules, "in_a_container", module)
+        container_process_id.be_in_a_container([str(tmp_path / "module.py")])
     assert (1, 1, os.sep, os.getcwd()) == (module.os.getpid(), module.number(), module.sep, module.os.getcwd())
     assert os.getpid() > 1
 
@@ -115,3 +115,9 @@ def test_other_shells_refuse_the_job() -> None:
     assert "" == impossible(parse("job=in-containers no-fault"), contract, "process")
     for shell in ("simulated", "spark"):
         assert "Replay it with --on process" in impossible(parse("job=in-containers no-fault"), contract, shell)
+
+
+def test_a_command_refuses_the_job() -> None:
+    contract = load("files/two-phase")
+    contract.kind = "command"
+    assert "sinks in Python" in impossible(parse("job=in-containers no-fault"), contract, "process")

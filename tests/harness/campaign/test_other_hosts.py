@@ -146,3 +146,9 @@ def test_other_shells_refuse_the_job() -> None:
     assert "" == impossible(parse("job=other-hosts no-fault"), contract, "process")
     for shell in ("simulated", "spark"):
         assert "Replay it with --on process" in impossible(parse("job=other-hosts no-fault"), contract, shell)
+
+
+def test_a_command_refuses_the_job() -> None:
+    contract = load("files/two-phase")
+    contract.kind = "command"
+    assert "sinks in Python" in impossible(parse("job=other-hosts no-fault"), contract, "process")
