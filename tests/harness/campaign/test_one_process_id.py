@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from copy import copy
 from pathlib import Path
 from typing import Final
 
@@ -118,6 +119,6 @@ def test_other_shells_refuse_the_job() -> None:
 
 
 def test_a_command_refuses_the_job() -> None:
-    contract = load("files/two-phase")
+    contract = copy(load("files/two-phase"))
     contract.kind = "command"
     assert "sinks in Python" in impossible(parse("job=in-containers no-fault"), contract, "process")

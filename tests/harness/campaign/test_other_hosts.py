@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Final
 
@@ -149,6 +150,6 @@ def test_other_shells_refuse_the_job() -> None:
 
 
 def test_a_command_refuses_the_job() -> None:
-    contract = load("files/two-phase")
+    contract = copy(load("files/two-phase"))
     contract.kind = "command"
     assert "sinks in Python" in impossible(parse("job=other-hosts no-fault"), contract, "process")
