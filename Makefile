@@ -14,7 +14,7 @@ certify: .venv/ready java ## crash the built-in sinks everywhere and write the r
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
 test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/house/test_tidy.py)
-	@.venv/bin/pytest -q -n 2 --dist worksteal $(TESTS)
+	@.venv/bin/pytest -q -n 2 --dist worksteal --durations 20 --durations-min 10 $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
 	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow and not longer and not released" $(TESTS)

@@ -22,6 +22,7 @@ from fan_out_bench import measure as measure_fan_out
 from fan_out_bench import table as table_of_fan_out
 from first_hour_bench import measure as measure_first_hour
 from first_hour_bench import table as table_of_first_hour
+from floors import engine_rate
 from growth_bench import measure as measure_growth
 from growth_bench import table as table_of_growth
 from kafka_bench import measure as measure_kafka
@@ -120,6 +121,7 @@ def measure(seconds: float) -> list[dict[str, Any]]:
             "schedules/s",
             800,
         ),
+        ("floor of memory/two-phase: the engine alone", engine_rate(seconds=seconds, kinds=KINDS), "schedules/s", None),
         ("the Hypothesis machine's sink, simulated", simulated_rate(same, seconds=seconds), "schedules/s", None),
         ("files/two-phase, process", process_rate("files/two-phase", seconds=seconds), "kills/s", 100),
         ("Hypothesis state machine", hypothesis["schedules_per_s"], "schedules/s", None),

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from floors import forced_ms, spark_starts_per_minute
 from spark_runs import Followed, cycles, quantile
 from structured import structured_peer
 
@@ -22,6 +23,7 @@ HERE = str(Path(__file__).parent)
 INTERVAL_MS = 50
 INTERVAL_UNDER_DEATHS_MS = 10  # as in the long job: what is measured is the recovery, not the wait for a timer
 WARM_SECONDS = 0.7
+SINKS = 2
 FLINK_ROWS_PER_S = 680_000  # keyed count into its file sink, Java, 2 cores; see `known`
 DEATHS = (  # kind, victim, times, what it is called, cycles a minute to aim at
     ("kill", "attempt", 60, "attempt killed", 1200),
@@ -68,7 +70,9 @@ def steady(cluster: Cluster, *, place: str, form: str, counted: bool, seconds: f
         run.stop()
         first, last = complete[0], complete[-1]
         took = [1000 * (each["at"] - each["trigger"]) for each in complete]
+        files = [path.stat().st_size for path in run.target.rglob("*") if path.is_file()]
         return {
+            "forced": forced_ms(folder, sizes=[sum(files) // len(files)] * SINKS),
             "rows_per_s": (last["rows"] - first["rows"]) / (last["at"] - first["at"]),
             "p50": quantile(took, 0.5),
             "p95": quantile(took, 0.95),
@@ -126,6 +130,7 @@ def measure(seconds: float) -> list[Row]:
         seen = steady(cluster, place="disk", form="arrow", counted=False, seconds=seconds)
         rows += marked(checkpoints("disk", seen, aim=15), seen["wrong"])
         rows += deaths(cluster, restarts=restarts)
+    rows += [line("floor: Spark is started, and killed with its JVM", spark_starts_per_minute(4), "cycles/min", None)]
     for form, peer in (("Parquet", peers["arrow"]), ("JSON", peers["jsonl"])):
         rows += marked([line(f"Structured Streaming, {form}", peer["rows_per_s"], "rows/s", None)], peer["wrong"])
     return [
@@ -148,7 +153,11 @@ def rates(cluster: Cluster, form: str, peer: Row, *, seconds: float) -> Iterator
 def checkpoints(place: str, seen: Row, *, aim: float) -> list[Row]:
     """At full speed; the aim is one for the median."""
     what = f"checkpoint every {INTERVAL_MS} ms on {place}"
-    return [line(f"{what}, p50", seen["p50"], "ms", aim), line(f"{what}, p95", seen["p95"], "ms", None)]
+    return [
+        line(f"{what}, p50", seen["p50"], "ms", aim),
+        line(f"{what}, p95", seen["p95"], "ms", None),
+        line(f"floor: as many bytes written and forced on {place}", seen["forced"], "ms", None),
+    ]
 
 
 def table(rows: list[Row]) -> Iterator[str]:

@@ -155,6 +155,8 @@ def test_servers_that_it_connects_to_are_named_beside_upheld() -> None:
     assert ("upheld", "") == (judge_subject(subject).verdict, not_examined(subject))
     said = "what 10.0.0.5:5432 did inside with what it was sent was not examined, nor what expires there"
     assert said in judge_subject(subject).why
+    _, sentence = code_lines(plain(judge_subject(subject)))
+    assert sentence == "it connects to 10.0.0.5:5432, where nothing was struck inside, and no clock moved"
 
 
 AT_ITS_START = r"""
