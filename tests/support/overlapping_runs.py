@@ -132,5 +132,39 @@ class ReadsNothing(Apart):
 
 
 class SetUp(Apart):
+    """Makes its table where its sinks look for it."""
+
     def setup(self, scratch: Scratch) -> None:
-        """Nothing: but another one may start a service."""
+        (scratch.path / "table").mkdir()
+
+    def teardown(self, scratch: Scratch) -> None:
+        (scratch.path / "table").rmdir()
+
+
+class SetUpElsewhere(Apart):
+    def setup(self, scratch: Scratch) -> None:
+        scratch.path.with_name("known-to-all").touch()
+
+    def teardown(self, scratch: Scratch) -> None:
+        scratch.path.with_name("known-to-all").unlink()
+
+
+class SetUpAtAddress(Apart):
+    """As a service does, at an address that no other run could have."""
+
+    def setup(self, scratch: Scratch) -> None:
+        with socket.socket(socket.AF_UNIX) as lock:
+            lock.bind("\0known-to-all")
+
+
+class TornDownElsewhere(SetUp):
+    def teardown(self, scratch: Scratch) -> None:
+        super().teardown(scratch)
+        scratch.path.with_name("torn-down").touch()
+
+
+class SetUpOnce(Apart):
+    def setup(self, scratch: Scratch) -> None:
+        if hasattr(SetUpOnce, "done"):
+            raise RuntimeError("it has been set up")
+        SetUpOnce.done = True  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
 """Worker processes of a campaign in the process shell: so that no core is idle, while a process waits for its attempts
 or for its broker.
 
-Runs overlap only if nothing shows that they could disturb each other. A contract that has a service, `setup` or
-`teardown` may share what is outside of its folder; of other contracts watched runs, one of them with a recovery, show
-what they change there.
+Runs overlap only if nothing shows that they could disturb each other. A contract that has a service may share what is
+outside of its folder; of other contracts watched runs, one of them with a recovery, show what they change there, and so
+do watched calls of `setup` and `teardown`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sinkproof.campaign.process_campaign import why_not_watched
+from sinkproof.campaign.workers.idle_cores import IdleCores
 from sinkproof.campaign.workers.pool_worker import PoolWorker
+from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
     PoolNotes,
@@ -60,30 +62,67 @@ class Beside:
 
 @contextmanager
 def workers_beside(runner: ProcessRunner, cores: int, *, notes: PoolNotes | None = None) -> Iterator[LateWorkers]:
-    """On each core but this one. Those with a service of their own start at once, because that takes long. `notes`: see
-    `WorkerPool`.
+    """On each core but this one, and more while cores are idle. Those with a service start at once, as that
+    takes long, and no others follow. `notes`: see `WorkerPool`.
     """
     count = min(cores, WORKERS_MOST) - 1
-    waits = bool(runner.scratch.services.breakable())
+    waits, wish = bool(runner.scratch.services.breakable()), runner.contract.side_by_side
     with ExitStack() as stack:
-
-        def start() -> list[PoolWorker]:
-            return _start(runner, stack, count, is_late=not waits) if waits or is_apart(runner) else []
-
-        wish = runner.contract.side_by_side
         if count < 1 or wish is False or (waits and not wish):
             yield LateWorkers()
-        elif waits:
-            workers = start()
+            return
+        beside = WorkersBeside(runner, stack, most=2 * count + 1)
+        if waits:
+            workers = [beside.start(is_late=False) for _ in range(count)]
             yield LateWorkers(start=lambda: workers, notes=notes)
-        else:
-            yield LateWorkers(start=start, worth=WORTH, notes=notes)
+            return
+
+        def start() -> list[PoolWorker]:
+            return [beside.start() for _ in range(count)] if wish or is_apart(runner) else []
+
+        yield LateWorkers(start=start, worth=WORTH, notes=notes, joining=beside.more)
+
+
+class WorkersBeside:
+    """Starts the workers of one campaign. `most`: how many it may have."""
+
+    def __init__(self, runner: ProcessRunner, stack: ExitStack, *, most: int) -> None:
+        self.runner, self.stack, self.most = runner, stack, most
+        self.server: ForkServer | None = None
+        self.count = 0
+        self.idle = IdleCores()
+
+    def start(self, *, is_late: bool = True) -> PoolWorker:
+        if self.server is None:
+            preload = (*PRELOAD, "sinkproof.campaign.workers.process_workers")
+            self.server = self.stack.enter_context(ForkServer(preload=preload))
+        self.count += 1
+        self.idle.look_again()
+        order = Beside(
+            locator=self.runner.contract.locator,
+            name=f"{self.runner.scratch.name}-{self.count + 1}",
+            hang_seconds=self.runner.hang_seconds,
+            services=self.runner.scratch.services.options,
+            slowest_seconds=self.runner.slowest_seconds,
+            is_late=is_late,
+        )
+        patience = CALLS_MOST * self.runner.hang_seconds
+        return start_worker(self.server, self.stack, ENTRY, order, seconds=patience, ready=not is_late)
+
+    def more(self) -> list[PoolWorker]:
+        """One more, if there are workers and idle cores."""
+        return [self.start()] if 0 < self.count < self.most and self.idle.found() else []
 
 
 def is_apart(runner: ProcessRunner) -> bool:
-    """Whether nothing shows that runs in two folders could disturb each other. For this two runs are watched."""
+    """Whether nothing shows that runs in two folders could disturb each other. For this two runs are watched, and what
+    is called before and after each.
+    """
     contract = runner.contract
-    if runner.scratch.services.used or contract.kind != "sink" or any(map(contract.offers, AROUND_RUNS)):
+    if runner.scratch.services.used or contract.kind != "sink":
+        return False
+    around = any(map(contract.offers, AROUND_RUNS))
+    if around and not keeps_to_its_folder(runner.servers.first, contract, runner.scratch):
         return False
     plain = runner.run_watched(Schedule(), names_elsewhere=True)
     if why_not_watched(plain) or not _keeps_apart(plain):
@@ -99,24 +138,6 @@ def _keeps_apart(watched: RunResult) -> bool:
     sent = any(is_system_call(point) and SOCKET in point for _, point in watched.trace)
     unseen = watched.unwatched or watched.unseen or watched.unreadable
     return not (unseen or sent or watched.peers or watched.bound) and all(map(is_drawn, watched.paths_elsewhere))
-
-
-def _start(runner: ProcessRunner, stack: ExitStack, count: int, *, is_late: bool) -> list[PoolWorker]:
-    preload = (*PRELOAD, "sinkproof.campaign.workers.process_workers")
-    server = stack.enter_context(ForkServer(preload=preload))
-    orders = [
-        Beside(
-            locator=runner.contract.locator,
-            name=f"{runner.scratch.name}-{number}",
-            hang_seconds=runner.hang_seconds,
-            services=runner.scratch.services.options,
-            slowest_seconds=runner.slowest_seconds,
-            is_late=is_late,
-        )
-        for number in range(2, count + 2)
-    ]
-    patience = CALLS_MOST * runner.hang_seconds
-    return [start_worker(server, stack, ENTRY, order, seconds=patience, ready=not is_late) for order in orders]
 
 
 def live(inside: Inside, order: Beside) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,9 +14,11 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.workers import process_workers
+from sinkproof.campaign.workers import idle_cores, process_workers
+from sinkproof.campaign.workers.idle_cores import IdleCores, idle_seconds
 from sinkproof.campaign.workers.pool_worker import PoolWorker
 from sinkproof.campaign.workers.process_workers import ENTRY, Beside, is_apart, workers_beside
+from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
     PoolNotes,
@@ -42,11 +45,19 @@ SCHEDULES = [
 
 
 @contextmanager
-def opened(locator: str) -> Iterator[ProcessRunner]:
+def made_folder() -> Iterator[Path]:
     folder = fresh_folder()
-    with process_runner(load(locator), Scratch(name="first", path=folder, shell="process")) as made:
-        yield made
+    yield folder
     shutil.rmtree(folder)
+
+
+@contextmanager
+def opened(locator: str) -> Iterator[ProcessRunner]:
+    with (
+        made_folder() as folder,
+        process_runner(load(locator), Scratch(name="first", path=folder, shell="process")) as made,
+    ):
+        yield made
 
 
 @pytest.fixture
@@ -152,13 +163,19 @@ def test_a_campaign_finds_the_same_on_one_core_and_on_two() -> None:
     assert (alone.coverage, alone.notes, alone.finding_count) == (helped.coverage, helped.notes, helped.finding_count)
 
 
-@pytest.mark.parametrize(
-    "subject", ["NotesElsewhere", "NotesInRecoveries", "StagesElsewhere", "Sends", "Binds", "SetUp"]
-)
+@pytest.mark.parametrize("subject", ["NotesElsewhere", "NotesInRecoveries", "StagesElsewhere", "Sends", "Binds"])
 def test_runs_that_may_share_something_never_overlap(subject: str) -> None:
     with opened(f"{OVERLAPPING}:{subject}") as runner:
         assert not is_apart(runner)
         runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("subject", ["SetUpElsewhere", "SetUpAtAddress", "TornDownElsewhere", "SetUpOnce"])
+def test_nor_do_runs_that_are_set_up_where_others_are(subject: str) -> None:
+    with ForkServer(preload=PRELOAD) as server, made_folder() as folder:
+        scratch = Scratch(name="first", path=folder, shell="process")
+        assert not keeps_to_its_folder(server, load(f"{OVERLAPPING}:{subject}"), scratch)
+        folder.with_name("torn-down").unlink(missing_ok=True)
 
 
 def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_shared(
@@ -171,9 +188,46 @@ def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_s
 
 
 @pytest.mark.slow
-def test_runs_that_keep_to_their_folder_may_overlap() -> None:
-    with opened(f"{OVERLAPPING}:Apart") as runner:
+@pytest.mark.parametrize("subject", ["Apart", "SetUp"])
+def test_runs_that_keep_to_their_folder_may_overlap(subject: str) -> None:
+    with opened(f"{OVERLAPPING}:{subject}") as runner:
         assert is_apart(runner)
+
+
+@pytest.mark.slow
+def test_more_workers_come_while_cores_are_idle_and_no_more_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_workers, "WORTH", 1)
+    monkeypatch.setattr(IdleCores, "found", lambda cores: cores.began > 0)
+    with opened(f"{OVERLAPPING}:Apart") as runner, workers_beside(runner, 2) as workers:
+        assert SCHEDULES == [each.schedule for each in workers.run_all(SCHEDULES, trace_lines=False, run=runner.run)]
+        assert 3 == len(workers.workers)
+        monkeypatch.setattr(IdleCores, "found", lambda cores: False)
+    with opened(f"{OVERLAPPING}:Apart") as runner, workers_beside(runner, 2) as workers:
+        assert len(SCHEDULES) == len(list(workers.run_all(SCHEDULES, trace_lines=False, run=runner.run)))
+        assert 1 == len(workers.workers)
+
+
+def test_cores_are_idle_if_one_of_them_was_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, idle = [100.0], [7.0]
+    monkeypatch.setattr(idle_cores, "now", lambda: clock[0])
+    monkeypatch.setattr(idle_cores, "idle_seconds", lambda: idle[0])
+    cores = IdleCores()
+    idle[0] += 1.0
+    clock[0] += 1.0
+    assert not cores.found(), "too soon to say"
+    idle[0] += 1.0
+    clock[0] += 1.0
+    assert cores.found(), "one of two was, all the time"
+    idle[0] += 1.0
+    clock[0] += 2.0
+    assert not cores.found(), "none was for more than half of the time"
+
+
+def test_idle_time_is_that_of_all_cores_with_what_waits_for_a_disk(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  10 20 30 400 50 6 7 8 0 0\ncpu0 5 10 15 200 25 3 4 4 0 0\n")
+    assert idle_seconds(stat) * os.sysconf("SC_CLK_TCK") == pytest.approx(450)
+    assert 0.0 == idle_seconds(tmp_path / "missing")
 
 
 @pytest.mark.slow
