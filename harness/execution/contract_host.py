@@ -15,7 +15,7 @@ from sinkproof.sink_adapters.protocol import Sink
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.service_outages import Outages
-from sinkproof.workload.jobs import SECOND_SINK
+from sinkproof.workload.job_plans import SECOND_SINK
 
 
 class ContractTarget:

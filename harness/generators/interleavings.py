@@ -21,7 +21,14 @@ from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.subject.numbers_in_code import has_name
-from sinkproof.workload.jobs import IN_CONTAINERS_JOB, LATE_SETTLING_JOB, SCALE_IN_JOB, SLOW_DETECTION_JOB, SPARSE_JOB
+from sinkproof.workload.jobs import (
+    IN_CONTAINERS_JOB,
+    LATE_FIRST_ROWS_JOB,
+    LATE_SETTLING_JOB,
+    SCALE_IN_JOB,
+    SLOW_DETECTION_JOB,
+    SPARSE_JOB,
+)
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
@@ -64,7 +71,8 @@ def commits_in_containers(campaign: CampaignView) -> Iterator[Schedule]:
 def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     """A zombie that read "not committed yet", then commits after its successor did; or after later checkpoints did."""
     faults = list(within(campaign.traced_baseline, "notify_complete", "stop"))
-    jobs = [STANDARD] if campaign.has_breakable_service else [STANDARD, SLOW_DETECTION_JOB]
+    late = () if campaign.has_breakable_service else (SLOW_DETECTION_JOB, LATE_FIRST_ROWS_JOB)
+    jobs = (STANDARD, *late)
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
 
 

@@ -16,30 +16,23 @@ from typing import Any, Final
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.chaos.wall_clock import WallClock, half_an_hour_before_midnight
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
-from sinkproof.reference_engine.dataflow.job_graph import (
-    Edge,
-    Exchange,
-    JobGraph,
-    Plan,
-    SubtaskOutput,
-    Vertex,
-    source_to_sink,
-)
+from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
-from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.protocol import Row
+from sinkproof.workload.job_plans import also_empty_batches, restored_with, two_sinks
 from sinkproof.workload.rows import (
     BATCHES_PER_CHECKPOINT,
     EDGE_CASE_INPUT,
     FAR_LARGER_INPUT,
     HUNDREDS_OF_CHECKPOINTS_INPUT,
     LARGE_BATCHES_INPUT,
+    LATE_FIRST_ROWS_INPUT,
     MANY_CHECKPOINTS_INPUT,
     MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
     REBATCHED_INPUT,
-    SINKS,
     SPARSE_INPUT,
     STANDARD_INPUT,
     TWELVE_OF_BOTH_INPUT,
@@ -69,6 +62,7 @@ LATE_SETTLING_STRETCH: Final = 100  # times 5 ms: two checkpoints are 250 apart;
 SPARSE_JOB: Final = "sparse"
 ZOMBIE_LATE_JOB: Final = "zombie-late"
 SLOW_DETECTION_JOB: Final = "slow-detection"
+LATE_FIRST_ROWS_JOB: Final = "late-first-rows"
 ZOMBIE_VERY_LATE_JOB: Final = "zombie-very-late"
 HUNDREDS_OF_CHECKPOINTS_JOB: Final = "hundreds-of-checkpoints"
 SCALE_IN_JOB: Final = "scale-in"
@@ -111,7 +105,6 @@ RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements o
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
     FAR_LARGER_DATA_JOB,
 )
-SECOND_SINK: Final = "second"  # its id, in the job with two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,45 +114,6 @@ class JobSpec:
     sentence: str
     job: Job
     source: GeneratedInput  # all that its sources hold
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneSplit(SubtaskOutput):
-    """Only the rows of one split go here."""
-
-    split: int
-
-    def route(self, batch: Batch) -> list[tuple[int, Batch]]:
-        rows = [row for row in batch if row.split == self.split]
-        return SubtaskOutput.route(self, Batch(rows)) if rows else []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlsoEmpty(SubtaskOutput):
-    """A sink that no row of a batch is for gets an empty batch."""
-
-    def route(self, batch: Batch) -> list[tuple[int, Batch]]:
-        parts = dict(SubtaskOutput.route(self, batch))
-        return [(target, parts.get(target, Batch([]))) for target in self.targets]
-
-
-def _also_empty_batches() -> Plan:
-    plan = source_to_sink(STANDARD_INPUT).plan()
-    outputs = [tuple(AlsoEmpty(targets=output.targets) for output in each.outputs) for each in plan.subtasks]
-    return Plan(tuple(replace(each, outputs=of, emissions={}) for each, of in zip(plan.subtasks, outputs, strict=True)))
-
-
-def _two_sinks() -> Plan:
-    """Each edge has the rows of one split: both sinks get some in each checkpoint, and the ledger is the usual one."""
-    first = Vertex(name="sink", parallelism=SINKS, sink=True)
-    second = Vertex(name=SECOND_SINK, parallelism=1, sink=True)
-    edges = tuple(Edge("source", vertex.name, Exchange.KEYED) for vertex in (first, second))
-    plan = JobGraph((Vertex(name="source", parallelism=2, source=STANDARD_INPUT), first, second), edges).plan()
-    return Plan(tuple(replace(each, outputs=_split(each.outputs), emissions={}) for each in plan.subtasks))
-
-
-def _split(outputs: tuple[SubtaskOutput, ...]) -> tuple[SubtaskOutput, ...]:
-    return tuple(OneSplit(targets=each.targets, split=split) for split, each in enumerate(outputs))
 
 
 BY_OFFSET: Final = CheckpointConfiguration(
@@ -183,10 +137,6 @@ def _spec(sentence: str, *, source: GeneratedInput = STANDARD_INPUT, **differenc
     return JobSpec(sentence=sentence, job=replace(job, **differences), source=source)
 
 
-def _restored_with(sinks: int) -> Plan:
-    return source_to_sink(STANDARD_INPUT, sinks=sinks).plan()
-
-
 EVERY_JOB: Final = {
     STANDARD: _spec("checkpoints overlap"),
     # Each checkpoint is complete and notified long before the next row. What a sink keeps *per checkpoint* shows here.
@@ -195,11 +145,11 @@ EVERY_JOB: Final = {
         source=SPARSE_INPUT,
         timing=Timing(pace=IDLE_PACE_MS),
     ),
-    SCALE_IN_JOB: _spec("restored with one sink subtask instead of two", later=_restored_with(1)),
-    SCALE_OUT_JOB: _spec("restored with three sink subtasks instead of two", later=_restored_with(3)),
+    SCALE_IN_JOB: _spec("restored with one sink subtask instead of two", later=restored_with(1)),
+    SCALE_OUT_JOB: _spec("restored with three sink subtasks instead of two", later=restored_with(3)),
     SCALE_IN_AND_OUT_JOB: _spec(
         "restored with one sink subtask instead of two, and then with two again",
-        later=_restored_with(1),
+        later=restored_with(1),
         there_and_back=True,
     ),
     ZOMBIE_LATE_JOB: _spec(
@@ -208,6 +158,12 @@ EVERY_JOB: Final = {
     ),
     SLOW_DETECTION_JOB: _spec(
         "a suspended attempt is replaced only after the checkpoint that it voted for is complete",
+        timing=Timing(suspended=ZOMBIE_LATE_MS, detect=SLOW_DETECTION_MS),
+    ),
+    # What a zombie writes for the checkpoint without rows may lie over what its successor has written for the next one.
+    LATE_FIRST_ROWS_JOB: _spec(
+        "the same, and a sink gets no rows before the second checkpoint",
+        source=LATE_FIRST_ROWS_INPUT,
         timing=Timing(suspended=ZOMBIE_LATE_MS, detect=SLOW_DETECTION_MS),
     ),
     ZOMBIE_VERY_LATE_JOB: _spec(
@@ -228,7 +184,7 @@ EVERY_JOB: Final = {
         clock=wrong_clock,
         wall_clock=TRUE_SECONDS,
     ),
-    TWO_SINKS_JOB: _spec("two sinks of one job share the target, each with the rows of one split", plan=_two_sinks()),
+    TWO_SINKS_JOB: _spec("two sinks of one job share the target, each with the rows of one split", plan=two_sinks()),
     UNEVEN_SOURCES_JOB: _spec("one source ends long before the other", source=UNEVEN_INPUT),
     UNALIGNED_JOB: _spec(
         "checkpoints are unaligned: barriers overtake rows, which belong to the next checkpoint",
@@ -266,7 +222,7 @@ EVERY_JOB: Final = {
         timing=Timing(suspended=ZOMBIE_LATE_MS),
     ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint", source=MANY_KEYS_INPUT),
-    EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=_also_empty_batches()),
+    EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "a day and an hour pass between two batches",
         timing=Timing(pace=int(OUTAGE_SECONDS * 1000)),

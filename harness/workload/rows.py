@@ -70,6 +70,12 @@ def make_sparse_row(split: int, offset: int) -> Row:
     return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
 
 
+def make_late_first_row(split: int, offset: int) -> Row:
+    """No row of the first checkpoint goes to sink 0."""
+    sink = 1 if offset < BATCHES_PER_CHECKPOINT * BATCH_ROWS else offset % 2
+    return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
+
+
 EDGE_CASE_VALUES: Final = (
     *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash"),
     *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
@@ -154,6 +160,7 @@ def _input(
 
 STANDARD_INPUT: Final = _input(make_row)
 SPARSE_INPUT: Final = _input(make_sparse_row)
+LATE_FIRST_ROWS_INPUT: Final = _input(make_late_first_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
 EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)

@@ -40,6 +40,7 @@ RIGHT: Final = {
     "orderly_ends:FailedCommitsAgain": EXACTLY,
     "asked_to_end:TidiesAndExits": EXACTLY,
     "own_service:Puts": EXACTLY,
+    "named_by_position:Positions": EXACTLY,
 }
 
 
@@ -145,6 +146,9 @@ WRONG: Final = {
     "half_done:TheSameAndCopied": Sin(root="R7", oracles="O8", ending="=lose-names,=lose-power"),
     "masked_folders:MarkerGoesBack": Sin(
         root="R10", oracles="O9 O1", ending="=stop", job="slow-detection", shell="process"
+    ),
+    "named_by_position:EmptyOverFull": Sin(
+        root="R10", oracles="O9 O1", ending="=stop", job="late-first-rows", shell="process"
     ),
     "masked_folders:CollectsWhatOthersPromised": Sin(
         root="R15", oracles="O1", ending="=kill-job", job="scale-out", shell="process"
