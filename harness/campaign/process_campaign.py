@@ -13,7 +13,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.files_of_hosts import on_own_host
 from sinkproof.execution.process_runner import ProcessRunner
@@ -26,7 +26,14 @@ from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
-from sinkproof.workload.jobs import FAR_LARGER_DATA_JOB, HUNDREDS_OF_CHECKPOINTS_JOB, JOBS, PLAIN_JOBS, SPARSE_JOB
+from sinkproof.workload.jobs import (
+    FAR_LARGER_DATA_JOB,
+    HUNDREDS_OF_CHECKPOINTS_JOB,
+    JOBS,
+    LARGE_BATCHES_JOB,
+    PLAIN_JOBS,
+    SPARSE_JOB,
+)
 from sinkproof.workload.rows import (
     HUNDREDS_OF_CHECKPOINTS,
     LARGE_BATCH_ROWS,
@@ -139,10 +146,16 @@ class ProcessCampaign(CampaignInProcesses):
                     break
                 self.run_schedules(lines_never_run.faults_next(failed, deaths_only=True))
 
-    def run_watched(self, *, keeps_forced: bool = False) -> RunResult:
+    def strike_calls_of_larger_data(self) -> None:
+        larger = self.run_watched(job=LARGE_BATCHES_JOB)
+        self.stage.cut = why_not_watched(larger)
+        if not self.stage.cut:
+            self.run_schedules(native_calls.after_calls_of_larger_data(larger, self.run_watched()))
+
+    def run_watched(self, *, job: str = STANDARD, keeps_forced: bool = False) -> RunResult:
         """The run without faults, with its outward calls."""
         assert isinstance(self.runner, ProcessRunner)
-        return self.runner.run_watched(Schedule(), keeps_forced=keeps_forced)
+        return self.runner.run_watched(Schedule(job=job), keeps_forced=keeps_forced)
 
     def kill_before_outward_calls(self) -> None:
         self._strike_all(self.results.coverage.outward.calls)

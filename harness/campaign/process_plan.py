@@ -84,6 +84,12 @@ NATIVE_CODE: Final[Plan] = (
         needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),
+    Stage(
+        name="kill, pause and zombie between outward calls that only large batches lead to",
+        explore=ProcessCampaign.strike_calls_of_larger_data,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
 )
 NATIVE_CODE_OTHERWISE: Final[Plan] = (
     Stage(

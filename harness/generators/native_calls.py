@@ -19,6 +19,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, spread
 
 BEFORE, AFTER = KINDS_AT_CALLS
+KINDS_BETWEEN: Final = ("kill", "pause", "stop")
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -39,6 +40,11 @@ class Burst(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Each name once, however often the call was made one time after the other: pages of a file, for example."""
         return tuple(name for name, _ in groupby(name for name, _ in self.calls))
+
+    @property
+    def calls_alike(self) -> tuple[str, ...]:
+        """The same, but twice where it was made several times."""
+        return tuple(each for _, same in groupby(name for name, _ in self.calls) for each in [*same][:2])
 
     def faults(self, places: Iterable[Place], kind: str) -> Iterator[Fault]:
         yield from (Fault(self.actor, name, occurrence, kind) for name, occurrence in places)
@@ -91,6 +97,24 @@ def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Faul
     """
     chosen = edges_of if edges else tuple
     return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
+
+
+def after_calls_of_larger_data(larger: RunResult, usual: RunResult) -> list[Schedule]:
+    """A buffer that is full is written before the rest is: where more rows lead to calls that the usual ones do not
+    lead to, after the same point. Deaths, pauses and zombies come before the second of them, and the one after them.
+    """
+    known = {(burst.after, burst.calls_alike) for burst in bursts(usual)}
+    found: list[Fault] = []
+    follows: set[str] = set()  # actors whose next call is one after them
+    for burst in bursts(larger):
+        places = burst.calls[:1] if burst.actor in follows else ()
+        follows.discard(burst.actor)
+        if (like := (burst.after, burst.calls_alike)) not in known:
+            known.add(like)
+            follows.add(burst.actor)
+            places += tuple(edges_of(burst.unexplained))
+        found += [fault for kind in KINDS_BETWEEN for fault in burst.faults(places, kind)]
+    return [Schedule((fault,), job=larger.schedule.job) for fault in found]
 
 
 def errors_at_unknown_calls(result: RunResult) -> list[Schedule]:

@@ -24,7 +24,7 @@ import sinkproof.sink_adapters
 from sinkproof.chaos.points import CALLED_FROM, LINE
 from sinkproof.chaos.standard_library import is_standard_module
 from sinkproof.reports.document import SourceLine
-from sinkproof.sink_adapters.protocol import lines_are_points
+from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, lines_are_points
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.reachable_lines import Statement, reachable_statements
 from sinkproof.subject.user_code import code_of_package, source_of, user_code
@@ -36,14 +36,14 @@ DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
 ELEMENTS_MOST: Final = 100  # of a list or a dictionary that a sink holds
 WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages
 STRATEGIES: Final = "sinkproof.sink_adapters.strategies."  # these hold a user's target
-CALLS: Final = frozenset(
-    {  # by the engine on sinks (`settle` only if they are in doubt), and by strategies on targets
-        *("open", "write", "snapshot", "notify_complete", "notify_aborted", "end_of_input", "close"),
-        *("attach", "ready", "use_user_contexts", "flush", "begin", "pre_commit", "commit", "abort", "lingering"),
-        *("publish", "send_values", "is_committed", "is_checkpoint_committed", "record", "commit_checkpoint"),
-        *("stage", "seal", "reveal", "collect", "upsert", "append"),
-    }
+CALLS_ON_SINKS: Final = frozenset(  # by the engine; `settle` only if they are in doubt
+    ("open", "write", "snapshot", "notify_complete", "notify_aborted", "end_of_input", "close")
 )
+CALLS_ON_TARGETS: Final = CALLS_ON_SINKS | {  # and by strategies
+    *("attach", "ready", "use_user_contexts", "flush", "begin", "pre_commit", "commit", "abort", "lingering"),
+    *("publish", "send_values", "is_committed", "is_checkpoint_committed", "record", "commit_checkpoint"),
+    *("stage", "seal", "reveal", "collect", "upsert", "append"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,14 @@ class OwnCode:
     `files`: absolute path -> name in points, relative to the folder of the package (or of the file) that it belongs to.
     `given`: class or function that the user gives -> names in points of its files, those of its bases included; empty:
     it is not written in Python.
-    `names`: plain names of these; `contract`: that of the contract's class.
+    `names`: plain names of these; `contract`: that of the contract's class. `are_sinks`: not targets, around which a
+    strategy is put.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
+    are_sinks: bool = False
     contract: str = ""
 
 
@@ -70,6 +72,7 @@ def own_code(contract: Any, sink: Any) -> OwnCode:
         files=files,
         given={f"{each.__module__}.{each.__qualname__}": _files_with_bases(each, files) for each in given},
         names=frozenset(each.__name__ for each in given),
+        are_sinks=all(hasattr(each, call) for each in given for call in REQUIRED_CALLS),
         contract=type(contract).__name__,
     )
 
@@ -83,7 +86,8 @@ def _files_with_bases(given: Any, files: Mapping[str, str]) -> tuple[str, ...]:
 def reachable_in(code: OwnCode, *, settles: bool = False) -> list[Statement]:
     """In the user's files: of our own adapters no sink needs every branch. `settles`: `settle` was called, too."""
     users = {path: name for path, name in code.files.items() if not Path(path).is_relative_to(OURS)}
-    calls = CALLS | {"settle"} if settles else CALLS
+    calls = CALLS_ON_SINKS if code.are_sinks else CALLS_ON_TARGETS
+    calls = calls | {"settle"} if settles else calls
     return reachable_statements(users, sinks=code.names, calls=calls, contract=code.contract)
 
 

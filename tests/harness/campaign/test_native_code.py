@@ -21,7 +21,14 @@ from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
-from sinkproof.generators.native_calls import bursts, distinct, edges_of, kills_in_native_code, unexplained
+from sinkproof.generators.native_calls import (
+    after_calls_of_larger_data,
+    bursts,
+    distinct,
+    edges_of,
+    kills_in_native_code,
+    unexplained,
+)
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.coverage_text import code_lines
 from sinkproof.reports.document import OutwardCalls, ShellResult
@@ -90,6 +97,17 @@ def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
 
 @needs_watch
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("SharedLog", True), ("SharedLogInOnePiece", False)])
+def test_a_campaign_pauses_between_the_pieces_that_only_large_batches_are_written_in(name: str, found: bool) -> None:
+    with runner_of(name) as runner:
+        results = campaign(runner)
+    lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
+    assert found == ("job=large-batches sink[0].syscall(write log)#2=pause" in lost)
+    assert found == bool(results.findings)
+
+
+@needs_watch
+@pytest.mark.slow
 def test_its_right_sibling_is_killed_held_back_and_failed_there_and_stays_right() -> None:
     place = "sink[1].syscall(write staged-*-*)#1"
     with runner_of("Renamed") as runner:
@@ -111,7 +129,7 @@ def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
     with runner_of("Forced") as runner:
         results = campaign(runner)
         watched = runner.run_watched(Schedule())
-    looked, killed, failed = results.coverage.stages
+    looked, killed, failed, _ = results.coverage.stages
     assert (1, 0) == (looked.run, killed.run)
     assert [] == results.findings
     assert ("syscall(fsync staged-*-*)", "error") in results.coverage.calls_failed
@@ -226,6 +244,31 @@ def test_a_run_without_faults_that_fails_under_the_watch_convicts_nothing(record
     said = why_not_watched(replace(run_of(WRITE), **{"rows_committed": 24, **recorded}))
     assert said.startswith(why)
     assert bool(why) is bool(said)
+
+
+def test_faults_come_between_and_after_the_calls_that_only_larger_batches_lead_to() -> None:
+    usual = run_of("line(a.py:1)", WRITE, "line(a.py:2)", WRITE, WRITE, "line(a.py:3)", SYNC)
+    longer = (
+        "line(a.py:1)",
+        WRITE,
+        "line(a.py:2)",
+        WRITE,
+        WRITE,
+        WRITE,
+        "line(a.py:2)",
+        SYNC,
+        SYNC,
+        "line(a.py:3)",
+        SYNC,
+    )
+    larger = replace(run_of(*longer), schedule=Schedule(job="large-batches"))
+    found = [str(schedule) for schedule in after_calls_of_larger_data(larger, usual)]
+    assert found == [
+        f"job=large-batches sink[0].{SYNC}#{occurrence}={kind}"
+        for occurrence in (2, 3)
+        for kind in ("kill", "pause", "stop")
+    ]
+    assert [] == after_calls_of_larger_data(usual, usual)
 
 
 def judged(**outward: object) -> SubjectProgress:

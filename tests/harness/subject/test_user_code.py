@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sinkproof.sink_adapters.protocol import REQUIRED_CALLS
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.source_files import files_of, own_code, reachable_in
@@ -173,6 +174,16 @@ def test_a_class_without_code_of_its_own_has_the_files_of_its_bases_ours_include
     assert {f"contract_of_{project.folder.name}.py"} == {
         each.point[5:].partition(":")[0] for each in reachable_in(code)
     }
+
+
+@pytest.mark.parametrize(("calls", "reached"), [(REQUIRED_CALLS, set()), ((), {"append"})])
+def test_strategies_call_targets_and_not_sinks(calls: Sequence[str], reached: set[str], project: Project) -> None:
+    methods = [f"    def {name}(self, *given):\n        self.last = '{name}'\n" for name in ("append", *calls)]
+    project.write({"both": "class Both:\n" + "".join(methods)})
+    contract = project.certified("both.Both()", imports="import both")
+    numbers = {each.point for each in reachable_in(own_code(contract.given, contract.sink(None)))}
+    assert reached == ({"append"} if "line(both.py:3)" in numbers else set())
+    assert len(numbers) == 1 + len(reached or calls)
 
 
 @pytest.mark.parametrize(
