@@ -105,7 +105,7 @@ def after_calls_of_larger_data(larger: RunResult, usual: RunResult) -> list[Sche
     """
     known = {(burst.after, burst.calls_alike) for burst in bursts(usual)}
     found: list[Fault] = []
-    follows: set[str] = set()  # actors whose next call is one after them
+    follows: set[str] = set()  # actors; their next call comes after such a one
     for burst in bursts(larger):
         places = burst.calls[:1] if burst.actor in follows else ()
         follows.discard(burst.actor)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
@@ -90,7 +91,8 @@ def forced_ms(folder: Path, *, sizes: Sequence[int], times: int = TIMES) -> floa
         os.fsync(descriptor)
         os.close(descriptor)
 
-    data = [os.urandom(size) for size in sizes]
+    random = Random(0)
+    data = [random.randbytes(size) for size in sizes]
     took = []
     with ThreadPoolExecutor(len(sizes)) as pool:
         for number in range(times):

@@ -32,7 +32,7 @@ class IdleCores:
         self.began, self.idle = now(), idle_seconds()
 
 
-def idle_seconds(stat: Path = Path("/proc/stat")) -> float:
+def idle_seconds(*, stat: Path = Path("/proc/stat")) -> float:
     """Of all cores together, since the machine was started; 0.0 where the system does not tell."""
     try:
         fields = stat.read_text(encoding="ascii").partition("\n")[0].split()[IDLE_FIELDS]

@@ -38,6 +38,7 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
 CLIENTS = SINKS.with_name("native_client.py")
+LOGS = SINKS.with_name("shared_log.py")
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 
 
@@ -99,7 +100,7 @@ def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "found"), [("SharedLog", True), ("SharedLogInOnePiece", False)])
 def test_a_campaign_pauses_between_the_pieces_that_only_large_batches_are_written_in(name: str, found: bool) -> None:
-    with runner_of(name) as runner:
+    with runner_of(name, sinks=LOGS) as runner:
         results = campaign(runner)
     lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
     assert found == ("job=large-batches sink[0].syscall(write log)#2=pause" in lost)

@@ -226,8 +226,8 @@ def test_cores_are_idle_if_one_of_them_was_since_the_last_look(monkeypatch: pyte
 def test_idle_time_is_that_of_all_cores_with_what_waits_for_a_disk(tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text("cpu  10 20 30 400 50 6 7 8 0 0\ncpu0 5 10 15 200 25 3 4 4 0 0\n")
-    assert idle_seconds(stat) * os.sysconf("SC_CLK_TCK") == pytest.approx(450)
-    assert 0.0 == idle_seconds(tmp_path / "missing")
+    assert idle_seconds(stat=stat) * os.sysconf("SC_CLK_TCK") == pytest.approx(450)
+    assert 0.0 == idle_seconds(stat=tmp_path / "missing")
 
 
 @pytest.mark.slow
