@@ -61,7 +61,7 @@ POINTS: Final[Mapping[str, str]] = {
 }
 KILL: Final = "kill-job"
 LOSE: Final = "lose"
-ERROR: Final = "error"  # before a call to the outside; or, at BEFORE_BATCH, wherever Spark reads the batch's last row
+ERROR: Final = "error"  # before a call to the outside; at BEFORE_BATCH, or a line: wherever Spark reads the last row
 UNANSWERED: Final = "unanswered"  # after it
 INJECTED: Final = "injected error"
 SEPARATORS: Final = {ord(each): "|" for each in "\N{LINE SEPARATOR}\x85"}
@@ -139,14 +139,6 @@ def frame_of_batch(session: SparkSession, query: Query, batch: int) -> DataFrame
         return rows_of(session.range(first, first + query.batches[batch], 1, PARTITIONS).toDF("value"))
     rows = [tuple(query.ledger.rows[identity]) for identity in query.identities(batch)]
     return session.createDataFrame(rows, COLUMNS)
-
-
-def failing(frame: DataFrame, last: Identity) -> DataFrame:
-    """The same batch, but each job of Spark that reads its last row fails."""
-    split, offset = last
-    return frame.where(
-        f"CASE WHEN split = {split} AND offset = {offset} THEN CAST(raise_error('{INJECTED}') AS BOOLEAN) ELSE true END"
-    )
 
 
 def endless_frame(session: SparkSession) -> DataFrame:

@@ -28,6 +28,7 @@ from sinkproof.foreach_batch.certifying_query import (
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
+from sinkproof.foreach_batch.failing_jobs import lines_with_jobs
 from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, strike_calls
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
@@ -178,14 +179,26 @@ class SimulatedFunctionCampaign(Campaign):
             self.results.progress.step(what, 0)
 
     def errors(self) -> Iterator[Schedule]:
-        """In the second of the batches: in its rows, and before and after each of its calls to the outside."""
+        """In the second of the batches: in its rows, from its beginning and from each later line on that runs jobs of
+        Spark, and before and after each of its calls to the outside.
+        """
         yield Schedule((Fault(COORDINATOR, BEFORE_BATCH, 2, ERROR),))
+        yield from self._errors_of_later_jobs()
         passed: Counter[str] = Counter()
         for _, point, batch in self.usual.trail:
             passed[point] += 1
             for kind in KINDS_AT_CALLS if batch == 1 and point not in POINTS else ():
                 if KINDS[kind].applies(SINK, point):
                     yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
+
+    def _errors_of_later_jobs(self) -> Iterator[Schedule]:
+        jobs, passed = lines_with_jobs(self.contract.given.files), Counter[str]()
+        found: dict[str, Fault] = {}
+        for _, point, batch in self.usual.trail:
+            passed[point] += 1
+            if batch == 1 and point in jobs:
+                found.setdefault(point, Fault(COORDINATOR, point, passed[point], ERROR))
+        yield from (Schedule((fault,)) for fault in [*found.values()][1:])
 
     def errors_elsewhere(self) -> Iterator[Schedule]:
         """At each kind of call that only other batches make, or recoveries."""

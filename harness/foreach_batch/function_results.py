@@ -225,6 +225,8 @@ def struck_when(fault: Fault | None, line: SourceLine | None) -> str:
 def failed_how(fault: Fault, line: SourceLine | None) -> str:
     if fault.point == BEFORE_BATCH:
         return "each job of Spark that read the batch's last row failed"
+    if is_line(fault.point):
+        return f"each job of Spark that read the batch's last row failed from {sentence(fault.point)} on"
     where = f" at line {line.number} of {line.file} ({line.text})" if line else ""
     effect = "before its effect" if fault.kind == ERROR else "after its effect"
     return f"a call failed{where} {effect}, when {sentence(fault.point)}"

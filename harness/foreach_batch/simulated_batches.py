@@ -34,10 +34,10 @@ from sinkproof.foreach_batch.certifying_query import (
     LEDGER,
     LOSE,
     UNANSWERED,
-    failing,
     frame_of_batch,
     named_query,
 )
+from sinkproof.foreach_batch.failing_jobs import failing_if_told, fails_jobs, let_jobs_fail
 from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.foreach_batch.spark_clock import day_of_spark
 from sinkproof.judging.altered_rows import shows_more
@@ -203,8 +203,8 @@ class SimulatedQuery:
         self.batch = batch
         self.reach(BEFORE_BATCH)
         rows = self.input.identities(batch)
-        if rows and self._fails_at(BEFORE_BATCH):  # jobs of Spark fail as they read the last row
-            frame = failing(frame, rows[-1])
+        if rows and fails_jobs(self._error):
+            frame = failing_if_told(frame, rows[-1])
         try:
             with self.contract.state(), self._calling(), self.tracer(self.reach):
                 self._write_batch(frame, batch)
@@ -220,6 +220,9 @@ class SimulatedQuery:
             raised = describe_error(error, self.contract.given.files)
             self._ending.failure = f"with batch {batch} the function raised {raised}"
             return
+        finally:
+            if fails_jobs(self._error):
+                let_jobs_fail(self.session, fail=False)
         self._restarts = []
         self.query = self.query.after(BatchEvent.WRITE)
         if notes_early:
@@ -249,13 +252,18 @@ class SimulatedQuery:
         files = self.contract.given.files
         self.line = source_line(line_on_stack(files), files) or self.line
         self._visit(point)
-        if point != BEFORE_BATCH and self._fails_at(point):
+        if self._fails_at(point):
             assert self._error is not None
-            raise FAILING[self._error.kind](INJECTED)
+            if not fails_jobs(self._error):
+                raise FAILING[self._error.kind](INJECTED)
+            let_jobs_fail(self.session, fail=True)
 
     def _fails_at(self, point: str) -> bool:
+        """A job of Spark can fail only where it has a row to read."""
         error = self._error
         if error is None or self.failed or (point, self.passed[point]) != (error.point, error.occurrence):
+            return False
+        if fails_jobs(error) and not self.input.identities(self.batch):
             return False
         self.failed, self.failed_line = (error,), self.line
         self._expect_failures()

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
 from sinkproof.foreach_batch.crash_exploration import Exploration
+from sinkproof.foreach_batch.failing_jobs import FAIL, PROPERTY
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.sink_adapters.protocol import Row
 
 FUNCTIONS = Path(__file__).parents[1] / "harness" / "foreach_batch" / "functions"
 
 
+class Properties(dict[str, str]):
+    """Those of a JVM, by its names."""
+
+    @property
+    def java(self) -> SimpleNamespace:
+        system = SimpleNamespace(setProperty=self.__setitem__, clearProperty=lambda name: self.pop(name, None))
+        return SimpleNamespace(lang=SimpleNamespace(System=system))
+
+
+PROPERTIES = Properties()
+
+
 class Frame:
     """The part of a DataFrame that functions without Spark need, and of its session."""
+
+    sparkContext = SimpleNamespace(_jvm=PROPERTIES)  # noqa: N815
 
     def __init__(self, values: range, *, rows: list[Any] | None = None, fails: bool = False) -> None:
         self.values, self.rows, self.fails = values, rows, fails
@@ -36,8 +52,11 @@ class Frame:
     def selectExpr(self, *columns: str) -> Frame:  # noqa: N802
         return self
 
+    def count(self) -> int:
+        return len(self.collect())
+
     def collect(self) -> list[Any]:
-        if self.fails:
+        if self.fails and PROPERTIES.get(PROPERTY) == FAIL:
             raise RuntimeError("injected")
         if self.rows is not None:
             return self.rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
 from sinkproof.foreach_batch.certifying_query import QUERIES, named_query
+from sinkproof.foreach_batch.failing_jobs import lines_with_jobs
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
@@ -19,7 +21,7 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew
 
-from ...support.explored_functions import EndsWhenAsked
+from ...support.explored_functions import FUNCTIONS, EndsWhenAsked
 
 Findings = dict[str, str]  # schedule -> oracle
 
@@ -36,6 +38,11 @@ def found(query: Callable[[str], SimulatedQuery]) -> Callable[[str], Findings]:
         return {each.schedule: each.oracle for each in results.findings if each.claimed}
 
     return by_a_campaign
+
+
+@pytest.fixture
+def function_file() -> list[str]:
+    return (FUNCTIONS / "without_spark.py").read_text().splitlines()
 
 
 @pytest.mark.slow
@@ -84,6 +91,29 @@ def test_what_a_module_remembers_of_a_failed_batch_is_found_and_a_new_driver_rem
     schedules = found("remember")
     assert "file.create#2=error" in schedules
     assert {"error", "unanswered"} == {schedule.rpartition("=")[2] for schedule in schedules}
+
+
+@pytest.mark.slow
+def test_the_second_job_of_a_batch_fails_too_after_the_first_has_left_something(
+    found: Callable[[str], Findings], function_file: list[str]
+) -> None:
+    second = next(number for number, text in enumerate(function_file, 1) if "df.count()" in text)
+    assert "O2" == found("gather")[f"line(without_spark.py:{second})#2=error"]
+    assert {} == found("gather_anew")
+
+
+def test_statements_that_run_jobs_are_known_by_the_methods_that_they_call(tmp_path: Path) -> None:
+    file = tmp_path / "f.py"
+    file.write_text(
+        "def write_batch(df, batch_id):\n"
+        "    kept = df.select('key')\n"
+        "    if kept.isEmpty():\n"
+        "        return\n"
+        "    rows = [row for row in kept.collect()]\n"
+        "    (kept.write\n"
+        "        .mode('append').parquet('out'))\n"
+    )
+    assert {f"line(f.py:{number})" for number in (3, 5, 6)} == lines_with_jobs({str(file): "f.py"})
 
 
 @pytest.mark.longer

@@ -76,6 +76,24 @@ def remember(df, batch_id):
         replace(df, batch_id)
 
 
+GATHERED = []
+
+
+def gather(df, batch_id):
+    """What it has gathered before a job fails is there when the same driver runs the batch again."""
+    GATHERED.extend(df.collect())
+    df.count()
+    part = Path(f"part-{batch_id}")
+    part.write_text("".join(line(row) for row in GATHERED))
+    GATHERED.clear()
+    part.rename(f"out-{batch_id}")
+
+
+def gather_anew(df, batch_id):
+    GATHERED.clear()
+    gather(df, batch_id)
+
+
 BROKEN = []
 
 
