@@ -75,6 +75,7 @@ class CampaignInProcesses(Campaign):
         self.results.own_code = runner.own_code
         self.unexecuted = [] if self.contract.is_ours else self._reachable()
         self.errors_of_unknown_calls: Sequence[Schedule] = ()
+        self.late_calls: Sequence[Schedule] = ()
 
     def _reachable(self) -> Sequence[Statement]:
         """Statements of a user's sink that have not run yet. While there are some, lines are traced in every run."""
@@ -132,6 +133,7 @@ class ProcessCampaign(CampaignInProcesses):
         else:
             self.take(recorded)
             self.errors_of_unknown_calls = native_calls.errors_at_unknown_calls(recorded)
+            self.late_calls = native_calls.late_calls_of_commits(recorded)
 
     def fail_unknown_calls(self) -> None:
         """A full disk, where lines write to files that are open; a lost connection, where a client in C sends. Where no

@@ -85,6 +85,12 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
+        name="late effect of each outward call of a commit",
+        schedules=lambda campaign: campaign.late_calls,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
+    Stage(
         name="kill, pause and zombie between outward calls that only large batches lead to",
         explore=ProcessCampaign.strike_calls_of_larger_data,
         needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),

@@ -99,6 +99,24 @@ def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Faul
     return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
 
 
+def late_calls_of_commits(result: RunResult) -> list[Schedule]:
+    """Of each call that a commit makes after a line, the first one: carried out when its attempt has been replaced, and
+    the last thing that this attempt does. A zombie would go on, and put right what it has broken.
+    """
+    found: dict[tuple[str, str], Fault] = {}
+    line: dict[str, str] = {}  # of an actor that is in its commit
+    for actor, point, occurrence in passes(result):
+        if point == "notify_complete.before":
+            line[actor] = ""
+        elif point == "notify_complete.after":
+            line.pop(actor, None)
+        elif is_system_call(point) and actor in line:
+            found.setdefault((line[actor], point), Fault(actor, point, occurrence, "land"))
+        elif actor in line:
+            line[actor] = point
+    return [Schedule((fault,)) for fault in found.values()]
+
+
 def after_calls_of_larger_data(larger: RunResult, usual: RunResult) -> list[Schedule]:
     """A buffer that is full is written before the rest is: where more rows lead to calls that the usual ones do not
     lead to, after the same point. Deaths, pauses and zombies come before the second of them, and the one after them.

@@ -27,6 +27,7 @@ from sinkproof.generators.native_calls import (
     distinct,
     edges_of,
     kills_in_native_code,
+    late_calls_of_commits,
     unexplained,
 )
 from sinkproof.judging.oracle import Anomaly
@@ -38,7 +39,7 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
 CLIENTS = SINKS.with_name("native_client.py")
-LOGS = SINKS.with_name("shared_log.py")
+COMMITS = SINKS.with_name("disturbed_commits.py")
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 
 
@@ -91,20 +92,33 @@ def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
     document = results.coverage.outward.document()
     assert document is not None
     assert ["syscall(sendfile rows-*-*)", "syscall(write staged-*-*)"] == document.names
-    assert [("O1", "sink[0].syscall(sendfile rows-*-*)#1=kill")] == [
-        (finding.oracle, finding.schedule) for finding in results.findings
-    ]
+    assert ("O1", "sink[0].syscall(sendfile rows-*-*)#1=kill") == (
+        results.findings[0].oracle,
+        results.findings[0].schedule,
+    )
 
 
 @needs_watch
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "found"), [("SharedLog", True), ("SharedLogInOnePiece", False)])
 def test_a_campaign_pauses_between_the_pieces_that_only_large_batches_are_written_in(name: str, found: bool) -> None:
-    with runner_of(name, sinks=LOGS) as runner:
+    with runner_of(name, sinks=COMMITS) as runner:
         results = campaign(runner)
     lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
     assert found == ("job=large-batches sink[0].syscall(write log)#2=pause" in lost)
     assert found == bool(results.findings)
+
+
+@needs_watch
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("MarkedParts", {"O1", "O9"}), ("MarkedAndRenamed", set())])
+def test_each_call_of_a_commit_lands_as_the_last_thing_that_a_replaced_attempt_does(name: str, found: set[str]) -> None:
+    with runner_of(name, sinks=COMMITS) as runner:
+        results = campaign(runner)
+    shown = {
+        finding.oracle for finding in results.findings if finding.schedule.endswith("syscall(openat part-*-*)#1=land")
+    }
+    assert found == shown == {finding.oracle for finding in results.findings}
 
 
 @needs_watch
@@ -130,8 +144,9 @@ def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
     with runner_of("Forced") as runner:
         results = campaign(runner)
         watched = runner.run_watched(Schedule())
-    looked, killed, failed, _ = results.coverage.stages
+    looked, killed, failed, late, _ = results.coverage.stages
     assert (1, 0) == (looked.run, killed.run)
+    assert late.run
     assert [] == results.findings
     assert ("syscall(fsync staged-*-*)", "error") in results.coverage.calls_failed
     assert "explained by a line" in killed.skipped
@@ -245,6 +260,23 @@ def test_a_run_without_faults_that_fails_under_the_watch_convicts_nothing(record
     said = why_not_watched(replace(run_of(WRITE), **{"rows_committed": 24, **recorded}))
     assert said.startswith(why)
     assert bool(why) is bool(said)
+
+
+def test_of_each_call_that_a_commit_makes_after_a_line_the_first_lands_late() -> None:
+    once = (
+        "notify_complete.before",
+        "line(a.py:1)",
+        WRITE,
+        WRITE,
+        "line(a.py:2)",
+        WRITE,
+        SYNC,
+        "notify_complete.after",
+    )
+    result = run_of("line(a.py:1)", SYNC, *once, "line(a.py:3)", WRITE, *once)
+    assert [f"sink[0].{WRITE}#1=land", f"sink[0].{WRITE}#3=land", f"sink[0].{SYNC}#2=land"] == [
+        str(schedule) for schedule in late_calls_of_commits(result)
+    ]
 
 
 def test_faults_come_between_and_after_the_calls_that_only_larger_batches_lead_to() -> None:

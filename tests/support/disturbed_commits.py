@@ -1,8 +1,9 @@
-"""Sinks that append each checkpoint to one log of all subtasks, in pieces or at once."""
+"""Sinks in which attempts disturb each other's commits: parts in one log of all subtasks, and in files with marks."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,47 @@ class SharedLogInOnePiece(SharedLog):
     """Right: what is larger than the buffer goes past it."""
 
     make = InOnePiece
+
+
+class InPlace(RowsInState):
+    """A file for each part, and another one that says that it is whole: then nothing is written again."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        part = self.folder / f"part-{marker[0]}-{marker[1]}"
+        if not part.with_suffix(".whole").exists():
+            self.put(part, json.dumps(rows))
+            part.with_suffix(".whole").touch()
+
+    def put(self, part: Path, text: str) -> None:
+        part.write_text(text)
+
+
+class MarkedParts:
+    """Wrong: an attempt that has looked for the mark empties the part of its successor, and may die then."""
+
+    claims: Any = Claim.EXACTLY_ONCE
+    make: Any = InPlace
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for mark in sorted(scratch.path.glob("*.whole")):
+            yield from json.loads(mark.with_suffix("").read_text() or "[]")
+
+
+class Renamed(InPlace):
+    def put(self, part: Path, text: str) -> None:
+        temporary = part.with_name(f"temporary-{os.getpid()}")
+        temporary.write_text(text)
+        temporary.rename(part)
+
+
+class MarkedAndRenamed(MarkedParts):
+    """Right: what a late attempt puts in its place is the same."""
+
+    make = Renamed
