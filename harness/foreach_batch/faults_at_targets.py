@@ -20,10 +20,12 @@ from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults, 
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import CallToTarget, StruckDrivers
 from sinkproof.foreach_batch.watched_query import NotRun
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
 EDGES_MOST: Final = 12  # deaths, each of a driver that takes seconds to start: whatever the budget
 DEATHS_MOST: Final = 36
+MORE_MOST: Final = 4  # as for EDGES_MOST, where batches are large
 ERRORS_MOST: Final = 24
 
 
@@ -36,10 +38,11 @@ def strike_calls(
     run = 0
     try:
         with open_drivers() as drivers:
-            planned = _planned(drivers.calls(), outward)
+            usual = drivers.calls()
+            planned = _planned(usual, drivers.calls(LARGE_BATCHES_JOB), outward)
             results.cover_lines_of_workers(drivers.driver.lines_of_workers())
-            for fault, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
-                _strike(fault, drivers, query, results=results)
+            for schedule, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
+                _strike(schedule, drivers, query, results=results)
                 run += 1
     except NotWatched as why:
         outward.unwatched = str(why)
@@ -50,18 +53,20 @@ def strike_calls(
     return run
 
 
-def _planned(calls: Sequence[CallToTarget], outward: OutwardCoverage) -> list[tuple[Fault, bool]]:
+def _planned(
+    usual: Sequence[CallToTarget], larger: Sequence[CallToTarget], outward: OutwardCoverage
+) -> list[tuple[Schedule, bool]]:
     """The second part: whether the budget does not count."""
-    edges = deaths_at_edges(calls)
-    outward.calls = {Schedule((call.death,)): False for call in calls}
+    edges = deaths_at_edges(usual)
+    outward.calls = {Schedule((call.death,)): False for call in usual}
     outward.edges = [Schedule((death,)) for death in edges]
-    return [(fault, True) for fault in (*errors_at(calls), *edges)] + [
-        (fault, False) for fault in deaths_elsewhere(calls)
-    ]
+    always = [Schedule((fault,)) for fault in (*errors_at(usual), *edges)]
+    always += [Schedule((death,), job=LARGE_BATCHES_JOB) for death in deaths_between_more(usual, larger)]
+    return [(each, True) for each in always] + [(Schedule((death,)), False) for death in deaths_elsewhere(usual)]
 
 
-def _strike(fault: Fault, drivers: StruckDrivers, query: SimulatedQuery, *, results: FunctionResults) -> None:
-    schedule, outward = Schedule((fault,)), results.coverage.outward
+def _strike(schedule: Schedule, drivers: StruckDrivers, query: SimulatedQuery, *, results: FunctionResults) -> None:
+    outward = results.coverage.outward
     results.progress.step(str(schedule), 0)
     ending, state, trail = follow(query, schedule, inside=drivers)
     result = run_result(
@@ -89,6 +94,13 @@ def deaths_at_edges(calls: Sequence[CallToTarget]) -> list[Fault]:
         lasts += alike[-1:] if len(alike) > 2 else []
         firsts += [call for call in alike[:1] if id(call) not in first_of_line]
     return [call.death for call in (*seconds, *lasts, *firsts)][:EDGES_MOST]
+
+
+def deaths_between_more(usual: Sequence[CallToTarget], larger: Sequence[CallToTarget]) -> list[Fault]:
+    """Before the second and the last call of each name that a line makes more often where batches are large."""
+    times = {alike[0].name: len(alike) for alike in _by_name(usual)}
+    more = [alike for alike in _by_name(larger) if len(alike) > max(1, times.get(alike[0].name, 0))]
+    return list(dict.fromkeys(call.death for alike in more for call in (alike[1], alike[-1])))[:MORE_MOST]
 
 
 def deaths_elsewhere(calls: Sequence[CallToTarget]) -> list[Fault]:

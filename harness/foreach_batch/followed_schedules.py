@@ -15,13 +15,15 @@ from sinkproof.judging.oracle import Observation
 
 
 class FaultsInside(Protocol):
-    """What a fault at a system call of a run from `state` leads to. The trail is what this run has passed."""
+    """What a fault at a system call of a run from `state` leads to. The trail is what this run has passed. `job`: names
+    the batches.
+    """
 
-    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+    def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """A death: what it leaves, and what was passed up to it. None: no such call was met."""
         ...
 
-    def failed_at(self, state: CrashState, fault: Fault) -> tuple[Observation, CrashState, Trail]:
+    def failed_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[Observation, CrashState, Trail]:
         """An error: how the run ended. The state has the fault if such a call was met."""
         ...
 
@@ -40,13 +42,13 @@ def follow(
         for fault in schedule.faults:
             within = inside if is_system_call(fault.point) else None
             if fault.kind in FAILING and within is not None:
-                ending, state, passed = within.failed_at(state, fault)
+                ending, state, passed = within.failed_at(state, fault, job=schedule.job)
                 return ending, state, trail + passed
             if fault.kind in FAILING:
                 ending = query.run(state, visit=visit, error=fault)
                 return ending, replace(state, faults=(*state.faults, *query.failed), line=query.failed_line), trail
             if within is not None:
-                left, passed = within.left_at(state, fault)
+                left, passed = within.left_at(state, fault, job=schedule.job)
                 trail += passed
             else:
                 left = _left_at(query, state, fault, trail=trail)

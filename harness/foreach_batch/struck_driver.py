@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
-from sinkproof.chaos.schedule import Fault
+from sinkproof.chaos.schedule import STANDARD, Fault
 from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
 from sinkproof.foreach_batch.simulated_batches import CrashState, Trail, put_back, read
@@ -66,18 +66,18 @@ class StruckDriver(WatchedDriver):
         super().__init__(server, contract, scratch, folder=folder, record=record, to_servers=True, entry=entry)
         self.child.end_waits_at(self.watch.struck)
 
-    def calls(self) -> list[CallToTarget]:
+    def calls(self, job: str) -> list[CallToTarget]:
         """Of a run without faults."""
-        self.run(Order(CrashState(target={}), puts_back=False))
+        self.run(Order(CrashState(target={}), job, puts_back=False))
         return self.record.calls
 
-    def strike(self, state: CrashState, fault: Fault, act: Act) -> Observation | None:
+    def strike(self, state: CrashState, fault: Fault, act: Act, *, job: str) -> Observation | None:
         """How the run ended; None: the driver died. `struck` tells whether the call was met."""
         self.struck = None
         self.watch.take_points()
         self.watch.arm(fault.point, fault.occurrence - state.passed[fault.point], act)
         try:
-            return self.run(Order(state, puts_back=False, may_fail=True))
+            return self.run(Order(state, job, puts_back=False, may_fail=True))
         except NotRun:  # its death may be seen before the strike, which comes first
             self.struck = self.struck or self.watch.take_strike()
             if not self._is_killed():
@@ -111,27 +111,27 @@ class StruckDrivers:
             self._driver = StruckDriver(self.server, self.contract, self.scratch, folder=folder, entry=self.entry)
         return self._driver
 
-    def calls(self) -> list[CallToTarget]:
+    def calls(self, job: str = STANDARD) -> list[CallToTarget]:
         """Of the second batch, in a run without faults."""
         put_back(self.contract, self.scratch, {})
-        return self.driver.calls()
+        return self.driver.calls(job)
 
-    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+    def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """As FaultsInside.left_at. What lies outside of the folder is as the death has left it."""
         self._begin(state)
         record = self.driver.record
-        if self.driver.strike(state, fault, Act.KILL) is not None:
+        if self.driver.strike(state, fault, Act.KILL, job=job) is not None:
             return None, record.trail
         self.close()
         record.passed[fault.point] += 1
         record.trail.append((len(state.faults), fault.point, record.query.batch))
         return record.left_by(fault, freeze_folder(self.scratch.path)), record.trail
 
-    def failed_at(self, state: CrashState, fault: Fault) -> tuple[Observation, CrashState, Trail]:
+    def failed_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[Observation, CrashState, Trail]:
         """As FaultsInside.failed_at."""
         self._begin(state)
         driver = self.driver
-        ending = driver.strike(state, fault, ACTS[fault.kind])
+        ending = driver.strike(state, fault, ACTS[fault.kind], job=job)
         if ending is None:
             raise NotRun("its driver died of an error of one call")
         ending.committed = read(self.contract, self.scratch, ending)

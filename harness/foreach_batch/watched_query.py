@@ -21,7 +21,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, ForkServerError, NoReply, Silence
-from sinkproof.chaos.schedule import COORDINATOR, Fault
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault
 from sinkproof.chaos.system_calls.place_names import SOCKET
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.system_calls.supervisor import NotifiedCall, SystemCallWatch
@@ -136,9 +136,11 @@ class Orders(NamedTuple):
 class Order(NamedTuple):
     """One run. `puts_back`: everything is as before a first run, or the folder as in `state`, before it begins, and
     what is committed is read in the end; else both are left to the parent. `may_fail`: as for SimulatedQuery.go_on.
+    `job`: names the batches.
     """
 
     state: CrashState
+    job: str = STANDARD
     puts_back: bool = True
     may_fail: bool = False
 
@@ -229,17 +231,17 @@ class WatchedQuery(WatchedDriver):
     ) -> None:
         super().__init__(server, contract, scratch, folder=folder, record=FolderCopies(scratch.path), entry=entry)
 
-    def states_inside(self, state: CrashState) -> list[CrashState]:
+    def states_inside(self, state: CrashState, *, job: str = STANDARD) -> list[CrashState]:
         """Those that deaths inside calls leave while the second batch runs, in a run from `state`."""
-        self.run(Order(state))
+        self.run(Order(state, job))
         return self.record.left
 
-    def failed_at(self, state: CrashState, fault: Fault) -> tuple[Observation, CrashState, Trail]:
+    def failed_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[Observation, CrashState, Trail]:
         raise NotRun(f"{fault}: what a file is sent fails where Python sends it")
 
-    def left_at(self, state: CrashState, fault: Fault) -> tuple[CrashState | None, Trail]:
+    def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """As FaultsInside.left_at."""
-        left = next((each for each in self.states_inside(state) if each.faults[-1] == fault), None)
+        left = next((each for each in self.states_inside(state, job=job) if each.faults[-1] == fault), None)
         passed, times = self.record.trail, state.passed[fault.point]
         for number, (_, point, _) in enumerate(passed, 1):
             times += point == fault.point
@@ -290,8 +292,9 @@ def serve_with(session: SparkSession, contract: Contract, inside: Inside, *, ord
     inside.send(pickle.dumps(None))
     while (message := inside.receive()) is not None:
         order: Order = pickle.loads(message)
-        if order.puts_back:
-            ending = query.run(order.state, visit=visit)
-        else:
-            ending = query.go_on(order.state, visit=visit, may_fail=order.may_fail)
+        with query.given(order.job):
+            if order.puts_back:
+                ending = query.run(order.state, visit=visit)
+            else:
+                ending = query.go_on(order.state, visit=visit, may_fail=order.may_fail)
         inside.send(pickle.dumps(ending))

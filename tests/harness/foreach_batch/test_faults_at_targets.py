@@ -14,7 +14,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
-from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_elsewhere, errors_at
+from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_between_more, deaths_elsewhere, errors_at
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
@@ -80,6 +80,22 @@ def test_deaths_and_errors_inside_a_line(
     assert (0, [SEND]) == (outward.left_total, outward.names)
     assert {(SEND, "error"), (SEND, "unanswered")} <= results.coverage.calls_failed
     assert INTERIOR not in results.notes
+
+
+@pytest.mark.slow
+@needs_watch
+def test_deaths_come_between_the_calls_that_only_large_batches_need(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    simulated = query("piped", module="with_native_client")
+    results = campaign(simulated, tmp_path)
+    found = [each.schedule for each in results.findings if each.claimed]
+    assert found
+    assert {"large-batches"} == {parse(schedule).job for schedule in found}
+    with drivers(simulated, tmp_path) as inside:
+        ending, state, _ = follow(simulated, parse(found[0]), inside=inside)
+    assert (1, "") == (len(state.faults), ending.failure)
+    assert 3 * 2400 < len(ending.committed)
 
 
 @pytest.mark.slow
@@ -183,6 +199,13 @@ def test_deaths_strike_the_second_and_the_last_call_of_a_line_first() -> None:
     others = deaths_elsewhere(calls)
     assert {1, 2, 4, 5, 6, 7, 8} == {fault.occurrence for fault in others}
     assert 7 == len(others)
+
+
+def test_with_large_batches_deaths_strike_what_is_called_more_often_there() -> None:
+    usual = [call(1, 1), call(2, 2), call(2, 3)]
+    larger = [call(1, 1), *(call(2, number) for number in (2, 3)), *(call(3, number) for number in range(4, 8))]
+    assert [5, 7] == [fault.occurrence for fault in deaths_between_more(usual, larger)]
+    assert [] == deaths_between_more(larger, larger)
 
 
 def test_errors_strike_what_python_does_not_see() -> None:
