@@ -23,6 +23,7 @@ from sinkproof.chaos.faults.fail_repeatedly import FAIL
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.faults_of_hosts import OF_HOSTS
 from sinkproof.chaos.faults.forget_state import FORGET
+from sinkproof.chaos.faults.hang_until_killed import HANG
 from sinkproof.chaos.faults.hold_request_until_late import HOLD
 from sinkproof.chaos.faults.kill_attempt import KILL
 from sinkproof.chaos.faults.kill_executor import KILL_EXECUTOR
@@ -51,7 +52,7 @@ from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
-    *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, PAUSE),
+    *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
     *(ERROR, UNANSWERED, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),

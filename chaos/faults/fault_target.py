@@ -47,6 +47,9 @@ class ShellOnHosts(FaultableShell, Protocol):
 class VirtualShell(FaultableShell, Protocol):
     """Operations of a shell with a simulated engine, which controls time and the coordinator."""
 
+    def hang_actor(self) -> NoReturn:
+        """The attempt is suspended here, declared dead and replaced; it dies when it would resume."""
+
     def terminate_actor(self, *, calls: int) -> None:
         """The attempt's process gets SIGTERM, and dies; returns if it is to answer so many calls before. Where there is
         no such process, the attempt dies.

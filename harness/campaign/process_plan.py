@@ -171,6 +171,11 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.RESCALES),
     ),
     Stage(
+        name="attempts that hang, and are killed after their replacement",
+        schedules=interleavings.hangs_within_commits,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
         name="pauses within recoveries",
         schedules=interleavings.pauses_within_recoveries,
         needs=(Need.NO_SERVICE,),

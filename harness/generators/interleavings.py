@@ -17,7 +17,7 @@ from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, passes, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.subject.numbers_in_code import has_name
@@ -74,6 +74,13 @@ def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     late = () if campaign.has_breakable_service else (SLOW_DETECTION_JOB, LATE_FIRST_ROWS_JOB)
     jobs = (STANDARD, *late)
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
+
+
+def hangs_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """A successor that leaves something to an attempt that only seems to be at work: a zombie would do it."""
+    traced = campaign.traced_baseline
+    faults = dict.fromkeys((*within(traced, "notify_complete", "hang"), *first_of_each(traced, "hang", lines=False)))
+    yield from (Schedule((fault,)) for fault in faults)
 
 
 def zombies_of_removed_subtasks(campaign: CampaignView) -> Iterator[Schedule]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +100,30 @@ class MarkedAndRenamed(MarkedParts):
     """Right: what a late attempt puts in its place is the same."""
 
     make = Renamed
+
+
+class LeftToOthers(Renamed):
+    """A lock for each part."""
+
+    how = fcntl.LOCK_EX | fcntl.LOCK_NB
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        with (self.folder / f"lock-{marker[0]}-{marker[1]}").open("a") as lock, suppress(BlockingIOError):
+            fcntl.flock(lock, self.how)
+            super().publish(marker, rows)
+
+
+class SkipsWhatIsLocked(MarkedParts):
+    """Wrong: an attempt that holds a lock may hang until it is killed, and then publishes nothing."""
+
+    make = LeftToOthers
+
+
+class Waiting(LeftToOthers):
+    how = fcntl.LOCK_EX
+
+
+class WaitsForTheLock(MarkedParts):
+    """Right: a dead attempt holds no lock."""
+
+    make = Waiting

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final, NoReturn, Protocol, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.faults.hang_until_killed import HANG
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, ending_of
@@ -78,6 +79,11 @@ class ProcessAttempt(ABC):
     @property
     def pid(self) -> int:
         return self.child.pid
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it is suspended until it is killed."""
+        return self.armed is not None and self.armed[2] == HANG.word
 
     @property
     def alive(self) -> bool:
@@ -302,7 +308,10 @@ class AttemptHost(ABC):
         """Early, because another attempt may wait for a lock of theirs. Returns whether there was one."""
         attempts, self.suspended = self.suspended, []
         for attempt in attempts:
-            attempt.resume_here()
+            if attempt.hangs:
+                self.end(attempt)
+            else:
+                attempt.resume_here()
         return bool(attempts)
 
     def resume_paused(self) -> None:

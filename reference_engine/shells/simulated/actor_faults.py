@@ -76,6 +76,14 @@ class ActorFaults:
         self.resumed = key
         job.zombie_resuming(key)
 
+    def hang_actor(self) -> NoReturn:
+        job, key = self.job, self.job.actor
+        job.post(job.latency.detect, (0, key[1]), ("failed", key[0], "it does not answer"))
+        self._suspend(job.latency.suspended)
+        job.discard(key)
+        self._discard_suspended()
+        self._run_before_unwinding()
+
     def end_as_zombie(self) -> None:
         """The acting attempt dies after it was resumed: the watcher compares what it has left behind."""
         if self.resumed == self.job.actor:

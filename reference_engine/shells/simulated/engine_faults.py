@@ -61,6 +61,7 @@ class EngineFaults:
         self.kill_actor, self.kill_job = actors.kill_actor, actors.kill_job
         self.kill_worker, self.kill_executor = actors.kill_worker, actors.kill_executor
         self.stop_actor, self.pause_actor = actors.stop_actor, actors.pause_actor
+        self.hang_actor = actors.hang_actor
         self.lose_message, self.delay_message = actors.lose_message, actors.delay_message
         self.repeat_message, self.decline_vote = actors.repeat_message, actors.decline_vote
         self.failing: Key | None = None  # an attempt with a call that fails each time, until its generation ends

@@ -1,0 +1,68 @@
+"""An attempt that hangs is replaced, and killed before it goes on: what it held, or was to do, is never finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.generators.feasible import impossible
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, scratch_folder
+
+SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
+STAGE = "attempts that hang, and are killed after their replacement"
+LINE = next(at for at, text in enumerate(SUBJECTS.read_text().splitlines(), 1) if "temporary.rename(part)" in text)
+WITH_THE_LOCK = f"sink[0].line({SUBJECTS.name}:{LINE})#1"
+
+
+@contextmanager
+def runner_of(name: str) -> Iterator[ProcessRunner]:
+    with (
+        scratch_folder() as folder,
+        process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name="hangs", path=folder, shell="process")) as runner,
+    ):
+        yield runner
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("SkipsWhatIsLocked", {"O1"}), ("MarkedAndRenamed", set())])
+def test_what_is_left_to_an_attempt_that_hangs_is_lost(name: str, found: set[str]) -> None:
+    with runner_of(name) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
+    assert found == {finding.oracle for finding in results.findings}
+    assert {"hang"} == {finding.schedule.rpartition("=")[2] for finding in results.findings} or not found
+    assert results.coverage.kills == results.coverage.stages[0].run
+
+
+@pytest.mark.slow
+def test_a_zombie_at_the_same_place_goes_on_and_finishes_it() -> None:
+    with runner_of("SkipsWhatIsLocked") as runner:
+        zombie, hanging = (runner.run(parse(f"{WITH_THE_LOCK}={kind}")) for kind in ("stop", "hang"))
+    assert (True, ()) == (zombie.fired, zombie.anomalies)
+    assert ["O1"] == [anomaly.oracle for anomaly in hanging.anomalies]
+    assert (0, 1) == (zombie.kills, hanging.kills)
+
+
+@pytest.mark.slow
+def test_an_attempt_that_waits_for_its_lock_gets_it_when_the_hanging_one_is_killed() -> None:
+    with runner_of("WaitsForTheLock") as runner:
+        result = runner.run(parse(f"{WITH_THE_LOCK}=hang"))
+    assert (True, True, (), 1) == (result.fired, result.finished, result.anomalies, result.kills)
+
+
+def test_only_processes_hang() -> None:
+    schedule = parse(f"{WITH_THE_LOCK}=hang", kinds=frozenset(KINDS))
+    contract = load(f"{SUBJECTS}:WaitsForTheLock")
+    assert "" == impossible(schedule, contract, "process")
+    assert impossible(schedule, contract, "simulated")
+    assert impossible(schedule, contract, "spark")
