@@ -24,7 +24,7 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, can_be_copied
+from sinkproof.foreach_batch.simulated_batches import FAILING, SimulatedQuery, can_be_copied
 from sinkproof.foreach_batch.streaming_campaign import STREAMING_FUNCTION_PLAN, StreamingFunctionCampaign
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
 from sinkproof.foreach_batch.struck_driver import struck_drivers
@@ -84,11 +84,14 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
 def _watched_if_needed(
     contract: Contract, scratch: Scratch, schedule: Schedule, *, progress: Progress
 ) -> Iterator[FaultsInside | None]:
-    """For faults inside calls, if the schedule has any. Raises ContractError where they cannot be injected."""
-    if not any(is_system_call(fault.point) for fault in schedule.faults):
+    """For faults inside calls, if the schedule has any, and for deaths where the target cannot be copied. Raises
+    ContractError where they cannot be injected.
+    """
+    copies = can_be_copied(contract)
+    if not any(is_system_call(fault.point) or not (copies or fault.kind in FAILING) for fault in schedule.faults):
         yield None
         return
-    watch = watched_query if can_be_copied(contract) else struck_drivers
+    watch = watched_query if copies else struck_drivers
     try:
         with (
             heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),

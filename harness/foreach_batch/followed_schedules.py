@@ -16,8 +16,10 @@ from sinkproof.judging.oracle import Observation
 
 class FaultsInside(Protocol):
     """What a fault at a system call of a run from `state` leads to. The trail is what this run has passed. `job`: names
-    the batches.
+    the batches. `kills_at_points`: deaths at other points than system calls are real, too.
     """
+
+    kills_at_points: bool
 
     def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """A death: what it leaves, and what was passed up to it. None: no such call was met."""
@@ -40,7 +42,10 @@ def follow(
 
     with query.given(schedule.job):
         for fault in schedule.faults:
-            within = inside if is_system_call(fault.point) else None
+            is_inside = is_system_call(fault.point)
+            if inside is not None and inside.kills_at_points:
+                is_inside |= fault.kind not in FAILING
+            within = inside if is_inside else None
             if fault.kind in FAILING and within is not None:
                 ending, state, passed = within.failed_at(state, fault, job=schedule.job)
                 return ending, state, trail + passed

@@ -1,4 +1,4 @@
-"""A driver that dies at one of its system calls, or gets an error there, where the target cannot be copied.
+"""A driver that dies at a point or a system call, or gets an error there, where the target cannot be copied.
 
 What `setup` has made lies outside of the folder. So each death is a real one, of the driver, its JVM and its workers,
 and the simulated query goes on from what they have left. The calls are those that change the folder, and those that
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import STANDARD, Fault
 from sinkproof.chaos.system_calls.supervisor import Act
@@ -62,6 +63,7 @@ class StruckDriver(WatchedDriver):
 
     def __init__(self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str) -> None:
         self.struck: Act | None = None  # in this run
+        self.dies_at: tuple[str, int] | None = None  # a point that is no call, and its occurrence
         record = CallsToTarget()
         super().__init__(server, contract, scratch, folder=folder, record=record, to_servers=True, entry=entry)
         self.child.end_waits_at(self.watch.struck)
@@ -75,7 +77,10 @@ class StruckDriver(WatchedDriver):
         """How the run ended; None: the driver died. `struck` tells whether the call was met."""
         self.struck = None
         self.watch.take_points()
-        self.watch.arm(fault.point, fault.occurrence - state.passed[fault.point], act)
+        if is_system_call(fault.point):
+            self.watch.arm(fault.point, fault.occurrence - state.passed[fault.point], act)
+        else:
+            self.dies_at = fault.point, fault.occurrence
         try:
             return self.run(Order(state, job, puts_back=False, may_fail=True))
         except NotRun:  # its death may be seen before the strike, which comes first
@@ -85,6 +90,13 @@ class StruckDriver(WatchedDriver):
             return None
         finally:
             self.watch.disarm()
+            self.dies_at = None
+
+    def passed(self, point: str) -> None:
+        if self.dies_at == (point, self.record.passed[point]):
+            self.struck = Act.KILL
+            self.child.kill()
+            raise NotRun("it was killed")
 
     def _is_killed(self) -> bool:
         return self.struck is Act.KILL
@@ -97,6 +109,8 @@ class StruckDriver(WatchedDriver):
 
 class StruckDrivers:
     """A driver after the other: each lives until it is killed. Raises NotWatched, NotRun."""
+
+    kills_at_points = True
 
     def __init__(
         self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str = ENTRY
@@ -123,8 +137,9 @@ class StruckDrivers:
         if self.driver.strike(state, fault, Act.KILL, job=job) is not None:
             return None, record.trail
         self.close()
-        record.passed[fault.point] += 1
-        record.trail.append((len(state.faults), fault.point, record.query.batch))
+        if is_system_call(fault.point):
+            record.passed[fault.point] += 1
+            record.trail.append((len(state.faults), fault.point, record.query.batch))
         return record.left_by(fault, freeze_folder(self.scratch.path)), record.trail
 
     def failed_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[Observation, CrashState, Trail]:

@@ -27,7 +27,7 @@ from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.system_calls.supervisor import NotifiedCall, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
-from sinkproof.foreach_batch.certifying_query import KILL
+from sinkproof.foreach_batch.certifying_query import KILL, LOSE
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
 from sinkproof.foreach_batch.traced_workers import MODULE, announce, lines_noted
 from sinkproof.judging.oracle import Observation
@@ -96,7 +96,7 @@ class CallsPassed:
     def left_by(self, death: Fault, target: FrozenFolder) -> CrashState:
         return CrashState(
             target=target,
-            query=self.query.after(BatchEvent.CRASH),
+            query=self.query.after(BatchEvent.LOSE_COMMIT if death.kind == LOSE else BatchEvent.CRASH),
             faults=(*self.state.faults, death),
             passed=Counter(self.passed),
             line=self.line,
@@ -190,6 +190,7 @@ class WatchedDriver:
         while not isinstance(message := self._receive(), Observation):
             point, query, line, is_inside = message
             record.pass_point(point, query, line, is_inside=is_inside)
+            self.passed(point)
             self._send(None)
         record.is_on = False
         if message.failure and not (order.state.faults or order.may_fail):
@@ -215,6 +216,9 @@ class WatchedDriver:
     def react(self) -> None:
         """To a fault that was injected at the armed call."""
 
+    def passed(self, point: str) -> None:
+        """The driver waits there."""
+
     def close(self) -> None:
         self.child.kill()
         self.watch.close()
@@ -224,6 +228,7 @@ class WatchedDriver:
 class WatchedQuery(WatchedDriver):
     """Shows what deaths inside calls leave of the folder; none of them happens."""
 
+    kills_at_points = False
     record: FolderCopies
 
     def __init__(

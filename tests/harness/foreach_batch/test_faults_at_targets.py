@@ -100,6 +100,23 @@ def test_deaths_come_between_the_calls_that_only_large_batches_need(
 
 @pytest.mark.slow
 @needs_watch
+def test_deaths_around_the_commit_of_any_batch_are_real(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
+    simulated = query("falsy", module="with_native_client")
+    found = {each.schedule: each.oracle for each in campaign(simulated, tmp_path).findings if each.claimed}
+    assert "O2" == found["micro_batch.commit.before#1=kill-job"]
+    assert "O2" == found["micro_batch.commit.after#1=lose"]
+    with drivers(simulated, tmp_path) as inside:
+        killed = inside.driver.child.pid
+        schedule = parse("job=many-checkpoints micro_batch.commit.before#11=kill-job")
+        ending, state, trail = follow(simulated, schedule, inside=inside)
+        assert inside.driver.child.pid != killed
+    assert ([], 1) == ([ending.failure] if ending.failure else [], len(state.faults))
+    assert ["micro_batch.commit.before"] == [point for start, point, _ in trail if not start][-1:]
+    assert len(set(ending.committed)) == len(ending.committed)
+
+
+@pytest.mark.slow
+@needs_watch
 def test_a_death_inside_a_line_is_replayed(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
     simulated = query("add_unless_there", module="with_native_client")
     with drivers(simulated, tmp_path) as inside:
