@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
@@ -33,7 +34,7 @@ from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
     FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
-    MANY_CHECKPOINTS_INPUT,
+    TWELVE_OF_BOTH_INPUT,
     make_edge_case_row,
     make_row,
 )
@@ -83,7 +84,16 @@ class Query:
 
     def identities(self, batch: int) -> list[Identity]:
         first = sum(self.batches[:batch])
-        return [(value % SPLITS, value // SPLITS) for value in range(first, first + self.batches[batch])]
+        return _in_turn(self.ledger)[first : first + self.batches[batch]]
+
+
+@cache
+def _in_turn(ledger: Ledger) -> list[Identity]:
+    """A row of each split, then the next one of each."""
+    splits: dict[int, list[Identity]] = {}
+    for split, offset in ledger.expected:
+        splits.setdefault(split, []).append((split, offset))
+    return [each for turn in zip(*splits.values(), strict=True) for each in turn]
 
 
 def make_row_of_one_line(split: int, offset: int) -> Row:
@@ -107,9 +117,9 @@ QUERIES: Final[Mapping[str, Query]] = {
     ),
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
     MANY_CHECKPOINTS_JOB: Query(
-        sentence="twelve batches, so that ids have one digit and two",
-        ledger=Ledger(MANY_CHECKPOINTS_INPUT),
-        batches=TWELVE_BATCHES * (BATCH_ROWS,),
+        sentence="twelve batches and twelve splits, so that ids have one digit and two; offsets begin late",
+        ledger=Ledger(TWELVE_OF_BOTH_INPUT),
+        batches=TWELVE_BATCHES * (2 * TWELVE_BATCHES,),
     ),
     FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
     OUTAGE_JOB: Query(

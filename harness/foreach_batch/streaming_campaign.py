@@ -60,6 +60,10 @@ class StreamingFunctionCampaign(Campaign):
         if base.no_result or base.ending.failure:
             self.results.unknowns.append(base.no_result or f"without any fault, {base.ending.failure}")
             return False
+        if base.ending.unreadable:
+            results.unknowns.append(f"without any fault, the committed view cannot be read: {base.ending.unreadable}")
+            results.forget()
+            return False
         if left := self.laboratory.rows_left():
             results.unknowns.append(left)
             results.forget()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import chdir, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -128,8 +128,15 @@ class StreamingRunner:
             elif kind == "ended":
                 done.ending, lines = details
                 done.lines_known |= lines
+                self._read_here(done.ending)
                 return True
         raise DriverFailed(f"the driver ended by itself ({self.driver.end()}). It wrote: {self.driver.log_tail}")
+
+    def _read_here(self, ending: Observation) -> None:
+        """What `setup` has started, and keeps in memory, is in this process."""
+        if self.contract.offers("setup"):
+            with chdir(self.scratch.path):
+                ending.committed = read(self.contract, self.scratch, ending)
 
     def _confirm_killed(self, driver: DriverProcess) -> None:
         status = driver.end()

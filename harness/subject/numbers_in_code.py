@@ -28,8 +28,9 @@ DIGESTS: Final = frozenset(
 )
 WITHOUT_DOCSTRINGS: Final = 2
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
-# Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080 or a name such as v2000.
-IN_TEXT: Final = re.compile(r"(?<![\w.:/-])\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
+PORT: Final = "port"
+# Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
+IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
 
 
 def has_number_between(files: Collection[str], least: int, most: int) -> bool:
@@ -60,7 +61,7 @@ def _names_in(path: str) -> frozenset[str]:
 @cache
 def numbers_in(path: str) -> frozenset[int]:
     """Expressions of numbers alone, such as `5 * 1000` or `1 << 12`, are computed; those in texts are found if they
-    stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a docstring.
+    stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a port, a docstring.
     """
     tree = _WithoutTimes().visit(ast.parse(Path(path).read_bytes(), path))
     return frozenset(_numbers(compile(tree, path, "exec", dont_inherit=True, optimize=WITHOUT_DOCSTRINGS)))
@@ -93,6 +94,9 @@ class _WithoutTimes(ast.NodeTransformer):
         self.generic_visit(node)
         if _called(node) in DATES:
             node.args = [_nothing(each) if isinstance(each, ast.Constant) else each for each in node.args]
+        for named in node.keywords:
+            if named.arg == PORT:
+                named.value = _nothing(named.value)
         return node
 
 

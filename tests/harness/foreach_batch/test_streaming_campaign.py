@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sinkproof.campaign.stage import StageCoverage
+from sinkproof.certifier.certify import Options, certify
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, BEFORE_COMMIT
@@ -74,3 +75,24 @@ def test_a_budget_that_ends_before_three_experiments_names_the_first_stage_witho
     assert "a kill before the commit" == planned.left_out()
     stages[1].run = stages[2].run = 1
     assert "" == planned.left_out()
+
+
+def test_what_cannot_be_read_without_any_fault_convicts_no_function(tmp_path: Path) -> None:
+    planned = campaign("with_service.py:put", tmp_path)
+    ending = Observation(unreadable="IndexError: list index out of range")
+    planned.laboratory = SimpleNamespace(  # type: ignore[assignment]
+        run=lambda faults: Experiment(ending=ending), rows_left=str
+    )
+    assert not planned.prepare()
+    assert [] == planned.results.findings
+    assert ["without any fault, the committed view cannot be read: IndexError: list index out of range"] == (
+        planned.results.unknowns
+    )
+
+
+@pytest.mark.longer
+def test_a_reader_may_look_into_what_setup_keeps_in_memory(tmp_path: Path) -> None:
+    options = Options(shells=("spark",), budget_seconds=1.0, canaries=False)
+    (subject,) = certify([f"{FUNCTIONS}/with_service.py:put"], tmp_path, options=options)["subjects"]
+    assert [] == subject["findings"]
+    assert "cannot be read" not in subject["why"]

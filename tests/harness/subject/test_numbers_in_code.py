@@ -37,6 +37,7 @@ def test_a_number_is_found_wherever_it_stands(tmp_path: Path, text: str) -> None
         "a, b = 5000.5, b'5000'",
         "a, b, c = 'v5000', '5000.5', 'utf-1600'",
         "a, b = '1970-01-01 00:00', '127.0.0.1:8080/5000'",
+        "a, b = connect(port=5432), 'host=127.0.0.1 port=5432 PORT=5433'",
         "def write(batch):\n    'Up to 5000 rows.'",
     ],
 )
