@@ -13,13 +13,20 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import STANDARD, Schedule
+from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.files_of_hosts import on_own_host
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
-from sinkproof.generators import beside_service, high_yield, lines_never_run, native_calls, single_faults
+from sinkproof.generators import (
+    beside_service,
+    high_yield,
+    interleavings,
+    lines_never_run,
+    native_calls,
+    single_faults,
+)
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
@@ -148,16 +155,21 @@ class ProcessCampaign(CampaignInProcesses):
                     break
                 self.run_schedules(lines_never_run.faults_next(failed, deaths_only=True))
 
-    def strike_calls_of_larger_data(self) -> None:
-        larger = self.run_watched(job=LARGE_BATCHES_JOB)
-        self.stage.cut = why_not_watched(larger)
-        if not self.stage.cut:
-            self.run_schedules(native_calls.after_calls_of_larger_data(larger, self.run_watched()))
+    def strike_new_calls(self) -> None:
+        """Those of large batches, and those of a recovery with several checkpoints to commit."""
+        usual = self.run_watched()
+        self.stage.cut = why_not_watched(usual)
+        if self.stage.cut:
+            return
+        larger = self.run_watched(Schedule(job=LARGE_BATCHES_JOB))
+        recovery = self.run_watched(Schedule(interleavings.death_with_several_to_commit(self)))
+        self.run_schedules(native_calls.after_new_calls(larger, usual))
+        self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
 
-    def run_watched(self, *, job: str = STANDARD, keeps_forced: bool = False) -> RunResult:
-        """The run without faults, with its outward calls."""
+    def run_watched(self, schedule: Schedule = Schedule(), *, keeps_forced: bool = False) -> RunResult:
+        """With its outward calls."""
         assert isinstance(self.runner, ProcessRunner)
-        return self.runner.run_watched(Schedule(job=job), keeps_forced=keeps_forced)
+        return self.runner.run_watched(schedule, keeps_forced=keeps_forced)
 
     def kill_before_outward_calls(self) -> None:
         self._strike_all(self.results.coverage.outward.calls)

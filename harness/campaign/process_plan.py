@@ -91,8 +91,8 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="kill, pause and zombie between outward calls that only large batches lead to",
-        explore=ProcessCampaign.strike_calls_of_larger_data,
+        name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
+        explore=ProcessCampaign.strike_new_calls,
         needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),

@@ -109,11 +109,15 @@ def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def _recovery_of_several(campaign: CampaignView) -> tuple[tuple[Fault, ...], RunResult]:
-    """Lost notifications and a death of the whole job, and the run with them."""
+    before = death_with_several_to_commit(campaign)
+    return before, campaign.run_traced(Schedule(before))
+
+
+def death_with_several_to_commit(campaign: CampaignView) -> tuple[Fault, ...]:
+    """Lost notifications and a death of the whole job."""
     baseline = campaign.baseline
     death = [fault for fault in spread(baseline, "kill-job", times=EACH) if fault.point == DECIDED][-1]
-    before = (*all_notifications_but_the_last(baseline), death)
-    return before, campaign.run_traced(Schedule(before))
+    return (*all_notifications_but_the_last(baseline), death)
 
 
 def faults_in_commits_of_two_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:

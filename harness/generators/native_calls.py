@@ -13,12 +13,13 @@ from itertools import groupby, product
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
-from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.points import AROUND_CALLS, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, spread
 
 BEFORE, AFTER = KINDS_AT_CALLS
+BEFORE_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".before"))
 KINDS_BETWEEN: Final = ("kill", "pause", "stop")
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
@@ -30,6 +31,7 @@ class Burst(NamedTuple):
     actor: str
     after: str  # the point before it
     calls: tuple[Place, ...]
+    within: str = ""  # the step before the call of the sink in which they were made
     is_apart: bool = False
 
     @property
@@ -42,9 +44,10 @@ class Burst(NamedTuple):
         return tuple(name for name, _ in groupby(name for name, _ in self.calls))
 
     @property
-    def calls_alike(self) -> tuple[str, ...]:
-        """The same, but twice where it was made several times."""
-        return tuple(each for _, same in groupby(name for name, _ in self.calls) for each in [*same][:2])
+    def place(self) -> tuple[object, ...]:
+        """Where its calls are made; a name that comes several times comes twice."""
+        names = [each for _, same in groupby(name for name, _ in self.calls) for each in [*same][:2]]
+        return self.within, self.after, tuple(names)
 
     def faults(self, places: Iterable[Place], kind: str) -> Iterator[Fault]:
         yield from (Fault(self.actor, name, occurrence, kind) for name, occurrence in places)
@@ -59,16 +62,18 @@ def edges_of(places: Sequence[Place]) -> list[Place]:
 def bursts(result: RunResult) -> list[Burst]:
     found: list[Burst] = []
     after: dict[str, str] = {}
+    within: dict[str, str] = {}
     calls: dict[str, list[Place]] = {}
 
     def end(actor: str) -> None:
         if made := calls.pop(actor, None):
-            found.append(Burst(actor, after.get(actor, ""), tuple(made)))
+            found.append(Burst(actor, after.get(actor, ""), tuple(made), within.get(actor, "")))
 
     for actor, point, occurrence in passes(result):
         if not is_system_call(point):
             end(actor)
             after[actor] = point
+            within[actor] = point if point in BEFORE_CALLS else within.get(actor, "")
         elif (actor, point, occurrence) in result.calls_apart:
             found.append(Burst(actor, after.get(actor, ""), ((point, occurrence),), is_apart=True))
         else:
@@ -117,22 +122,24 @@ def late_calls_of_commits(result: RunResult) -> list[Schedule]:
     return [Schedule((fault,)) for fault in found.values()]
 
 
-def after_calls_of_larger_data(larger: RunResult, usual: RunResult) -> list[Schedule]:
-    """A buffer that is full is written before the rest is: where more rows lead to calls that the usual ones do not
-    lead to, after the same point. Deaths, pauses and zombies come before the second of them, and the one after them.
+def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str] = KINDS_BETWEEN) -> list[Schedule]:
+    """A buffer that is full is written before the rest is, and a recovery has more to write: where a run makes calls
+    after a point that the usual one does not make there, faults of these kinds come before the second of them, and the
+    one after them.
     """
-    known = {(burst.after, burst.calls_alike) for burst in bursts(usual)}
+    known = {burst.place for burst in bursts(usual)}
     found: list[Fault] = []
     follows: set[str] = set()  # actors; their next call comes after such a one
-    for burst in bursts(larger):
+    for burst in bursts(result):
         places = burst.calls[:1] if burst.actor in follows else ()
         follows.discard(burst.actor)
-        if (like := (burst.after, burst.calls_alike)) not in known:
-            known.add(like)
+        if burst.place not in known:
+            known.add(burst.place)
             follows.add(burst.actor)
             places += tuple(edges_of(burst.unexplained))
-        found += [fault for kind in KINDS_BETWEEN for fault in burst.faults(places, kind)]
-    return [Schedule((fault,), job=larger.schedule.job) for fault in found]
+        found += [fault for kind in kinds for fault in burst.faults(places, kind)]
+    before = result.schedule.faults
+    return [replace(result.schedule, faults=(*before, fault)) for fault in found]
 
 
 def errors_at_unknown_calls(result: RunResult) -> list[Schedule]:

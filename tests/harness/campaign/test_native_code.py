@@ -22,7 +22,7 @@ from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.generators.native_calls import (
-    after_calls_of_larger_data,
+    after_new_calls,
     bursts,
     distinct,
     edges_of,
@@ -295,13 +295,13 @@ def test_faults_come_between_and_after_the_calls_that_only_larger_batches_lead_t
         SYNC,
     )
     larger = replace(run_of(*longer), schedule=Schedule(job="large-batches"))
-    found = [str(schedule) for schedule in after_calls_of_larger_data(larger, usual)]
+    found = [str(schedule) for schedule in after_new_calls(larger, usual)]
     assert found == [
         f"job=large-batches sink[0].{SYNC}#{occurrence}={kind}"
         for occurrence in (2, 3)
         for kind in ("kill", "pause", "stop")
     ]
-    assert [] == after_calls_of_larger_data(usual, usual)
+    assert [] == after_new_calls(usual, usual)
 
 
 def judged(**outward: object) -> SubjectProgress:
