@@ -20,7 +20,9 @@ from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_t
 
 BEFORE, AFTER = KINDS_AT_CALLS
 BEFORE_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".before"))
-KINDS_BETWEEN: Final = ("kill", "pause", "stop")
+KILL: Final = "kill"
+KINDS_BETWEEN: Final = (KILL, "pause", "stop")
+SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for the locks of each
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -137,7 +139,8 @@ def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str]
             known.add(burst.place)
             follows.add(burst.actor)
             places += tuple(edges_of(burst.unexplained))
-        found += [fault for kind in kinds for fault in burst.faults(places, kind)]
+        for kind in kinds:
+            found += burst.faults(places if kind == KILL else places[:SUSPENDED_MOST], kind)
     before = result.schedule.faults
     return [replace(result.schedule, faults=(*before, fault)) for fault in found]
 
