@@ -83,6 +83,7 @@ class CampaignInProcesses(Campaign):
         self.unexecuted = [] if self.contract.is_ours else self._reachable()
         self.errors_of_unknown_calls: Sequence[Schedule] = ()
         self.late_calls: Sequence[Schedule] = ()
+        self.waited_for: dict[Schedule, None] = {}  # one zombie each, which resumed early
 
     def _reachable(self) -> Sequence[Statement]:
         """Statements of a user's sink that have not run yet. While there are some, lines are traced in every run."""
@@ -96,6 +97,8 @@ class CampaignInProcesses(Campaign):
         taken = super().take(result)
         passed = self.results.coverage.lines_passed
         self.unexecuted = [statement for statement in self.unexecuted if statement.lines.isdisjoint(passed)]
+        if result.resumed_early and [fault.kind for fault in result.schedule.faults] == ["stop"]:
+            self.waited_for[result.schedule] = None
         return taken
 
 

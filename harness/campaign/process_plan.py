@@ -176,6 +176,12 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
+        name="zombies for which other attempts wait longer",
+        schedules=lambda campaign: single_faults.zombies_waited_for([*campaign.waited_for]),
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
+    Stage(
         name="pauses within recoveries",
         schedules=interleavings.pauses_within_recoveries,
         needs=(Need.NO_SERVICE,),

@@ -41,6 +41,7 @@ from sinkproof.workload.jobs import named_job, wall_clock_beside
 HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
 HANGS_MOST: Final = 3  # in one run
+LONG_WAIT_SECONDS: Final = 3.0  # for a suspended attempt: locks that are given up, or taken by force, by then
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 NOTING: Final = ("sinkproof.chaos.sqlite_points:note_before_forks",)
@@ -126,7 +127,8 @@ class ProcessRunner(ScheduleRunner):
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = self.wall_clock_of(job)
         self.host = host = self._make_host(wall_clock, job)
-        host.patience_seconds = min(max(host.patience_seconds, 3 * self.slowest_seconds), self.hang_seconds)
+        least = LONG_WAIT_SECONDS if job.patient else host.patience_seconds
+        host.patience_seconds = min(max(least, 3 * self.slowest_seconds), self.hang_seconds)
         self.target.ages_files = wall_clock is None
         if self.service.watched is not None:
             host.window = self.service.watched.during
@@ -271,6 +273,7 @@ class ProcessRunner(ScheduleRunner):
                 result,
                 kills=self.host.kills + inside.kills,
                 handles_sigterm=self.host.handles_sigterm,
+                resumed_early=self.host.resumed_early,
                 struck=struck,
                 inside=tuple(inside.windows),
                 killed_inside=inside.sentence(),

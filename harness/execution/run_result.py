@@ -57,6 +57,7 @@ class RunResult:
     mapped_across_losses: tuple[str, ...] = ()  # files that were mapped then, and not emptied since
     inside: tuple[CallWindow, ...] = ()  # the outward calls of the external system, where they were watched
     killed_inside: str = ""  # a sentence: which external system, where, and what it had acknowledged
+    resumed_early: bool = False  # a suspended attempt, as another one waited
     read_concurrently: bool = False  # a reader ran beside the sinks
     joined: bool = False  # ended in a state from which an earlier run had gone on: the rest is that run's
 

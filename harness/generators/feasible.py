@@ -12,6 +12,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
+    LONG_WAITS_JOB,
     MADE,
     OTHER_HOSTS_JOB,
     PLAIN_JOBS,
@@ -74,7 +75,7 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
-    if schedule.job in (SLOW_THREADS_JOB, IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and shell != "process":
+    if schedule.job in (SLOW_THREADS_JOB, LONG_WAITS_JOB, IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and shell != "process":
         return f"job={schedule.job} is one of attempts that are processes. Replay it with --on process"
     if schedule.job in (IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and contract.kind == "command":
         return f"job={schedule.job} is one of sinks in Python"

@@ -28,6 +28,7 @@ from sinkproof.generators.fault_sites import (
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.workload.jobs import (
+    LONG_WAITS_JOB,
     OTHER_HOSTS_JOB,
     REUSED_PROCESS_JOB,
     SCALE_IN_JOB,
@@ -40,6 +41,7 @@ ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repai
 TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "notify_complete.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
+WAITED_FOR_MOST: Final = 6  # each takes some seconds
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
 
 
@@ -225,6 +227,13 @@ def otherwise_at(kills: Sequence[Fault]) -> Iterator[Schedule]:
         last = {fault.point: fault for fault in faults}
         groups.append([Schedule((fault,)) for fault in dict.fromkeys((*first.values(), *last.values()))])
     yield from in_turn(groups)
+
+
+def zombies_waited_for(schedules: Sequence[Schedule]) -> Iterator[Schedule]:
+    """Some of them again, where other attempts wait for so long that they may give up, or take the lock by force."""
+    every = [*dict.fromkeys(replace(schedule, job=LONG_WAITS_JOB) for schedule in schedules)]
+    last, steps = len(every) - 1, WAITED_FOR_MOST - 1
+    yield from dict.fromkeys(every[step * last // steps] for step in range(WAITED_FOR_MOST) if every)
 
 
 def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:

@@ -88,6 +88,7 @@ LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
 TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
 SLOW_THREADS_JOB: Final = "slow-threads"
+LONG_WAITS_JOB: Final = "long-waits"
 IN_CONTAINERS_JOB: Final = "in-containers"
 OTHER_HOSTS_JOB: Final = "other-hosts"
 YEAR_END_JOB: Final = "year-end"
@@ -239,6 +240,7 @@ EVERY_JOB: Final = {
         plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
     SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", threads_slowed=True),
+    LONG_WAITS_JOB: _spec("a suspended attempt resumes when another one has waited for three seconds", patient=True),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     OTHER_HOSTS_JOB: _spec("each restart has other hosts, without what was in folders like /tmp", other_hosts=True),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -127,3 +128,48 @@ class WaitsForTheLock(MarkedParts):
     """Right: a dead attempt holds no lock."""
 
     make = Waiting
+
+
+class TakesByForce(RowsInState):
+    """One list of all parts, replaced under a lock file, which is removed when it has been there for a second."""
+
+    patience = 1.0
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.parts, self.lock = folder / "parts", folder / "lock"
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        began = time.monotonic()
+        while not self.is_taken():
+            if time.monotonic() - began > self.patience:
+                self.lock.unlink(missing_ok=True)
+            time.sleep(0.01)
+        try:
+            parts = json.loads(self.parts.read_text()) if self.parts.exists() else {}
+            parts[f"{marker[0]}-{marker[1]}"] = rows
+            self.replace(json.dumps(parts))
+        finally:
+            self.lock.unlink(missing_ok=True)
+
+    def is_taken(self) -> bool:
+        try:
+            self.lock.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, text: str) -> None:
+        temporary = self.parts.with_name(f"parts-{os.getpid()}")
+        temporary.write_text(text)
+        temporary.rename(self.parts)
+
+
+class TakenByForce(MarkedParts):
+    """Wrong: a suspended attempt goes on when its lock was taken, and puts back the list that it has read."""
+
+    make = TakesByForce
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for rows in json.loads((scratch.path / "parts").read_text()).values():
+            yield from rows

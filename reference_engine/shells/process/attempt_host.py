@@ -231,6 +231,7 @@ class AttemptHost(ABC):
         self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
+        self.resumed_early = False  # a suspended attempt of this run, as another one waited
         self.looks_for_handlers = self.handles_sigterm = False  # whether an attempt of this run does so
         self.window: Window = no_window  # entered around each call of a sink, with its name
         self._living: list[ProcessAttempt] = []
@@ -307,6 +308,7 @@ class AttemptHost(ABC):
     def resume_suspended(self) -> bool:
         """Early, because another attempt may wait for a lock of theirs. Returns whether there was one."""
         attempts, self.suspended = self.suspended, []
+        self.resumed_early |= bool(attempts)
         for attempt in attempts:
             if attempt.hangs:
                 self.end(attempt)

@@ -11,16 +11,20 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.feasible import impossible
+from sinkproof.generators.single_faults import zombies_waited_for
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
 STAGE = "attempts that hang, and are killed after their replacement"
 LINE = next(at for at, text in enumerate(SUBJECTS.read_text().splitlines(), 1) if "temporary.rename(part)" in text)
+FORCED = next(at for at, text in enumerate(SUBJECTS.read_text().splitlines(), 1) if "self.replace(json" in text)
+LONGER = "zombies for which other attempts wait longer"
 WITH_THE_LOCK = f"sink[0].line({SUBJECTS.name}:{LINE})#1"
 
 
@@ -66,3 +70,28 @@ def test_only_processes_hang() -> None:
     assert "" == impossible(schedule, contract, "process")
     assert impossible(schedule, contract, "simulated")
     assert impossible(schedule, contract, "spark")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("TakenByForce", {"O1", "O9"}), ("WaitsForTheLock", set())])
+def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: str, found: set[str]) -> None:
+    with runner_of(name) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        line = f"sink[0].line({SUBJECTS.name}:{FORCED if name == 'TakenByForce' else LINE})#1=stop"
+        early = Stage(name="resumed early", schedules=lambda campaign: [parse(line)])
+        longer = [stage for stage in PROCESS_PLAN if stage.name == LONGER]
+        campaign = ProcessCampaign(runner, results)
+        campaign.carry_out([early, *longer])
+    assert [parse(line)] == [*campaign.waited_for]
+    assert found == {finding.oracle for finding in results.findings}
+    assert {f"job=long-waits {line}"} == {finding.schedule for finding in results.findings} or not found
+
+
+def test_of_many_zombies_that_were_waited_for_six_are_tried_again_each_once() -> None:
+    waited = [
+        parse(f"{job}sink[0].line(a.py:{number})#1=stop") for job in ("", "job=slow-detection ") for number in range(9)
+    ]
+    again = list(map(str, zombies_waited_for(waited)))
+    assert [f"job=long-waits sink[0].line(a.py:{number})#1=stop" for number in (0, 1, 3, 4, 6, 8)] == again
+    assert [] == list(zombies_waited_for([]))
+    assert ["job=long-waits sink[0].line(a.py:0)#1=stop"] == list(map(str, zombies_waited_for(waited[:1])))
