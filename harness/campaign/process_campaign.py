@@ -164,12 +164,12 @@ class ProcessCampaign(CampaignInProcesses):
         self.stage.cut = why_not_watched(usual)
         if self.stage.cut:
             return
-        larger = self.run_watched(Schedule(job=LARGE_BATCHES_JOB))
-        recovery = self.run_watched(Schedule(interleavings.death_with_several_to_commit(self)))
+        larger = self.run_watched(schedule=Schedule(job=LARGE_BATCHES_JOB))
+        recovery = self.run_watched(schedule=Schedule(interleavings.death_with_several_to_commit(self)))
         self.run_schedules(native_calls.after_new_calls(larger, usual))
         self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
 
-    def run_watched(self, schedule: Schedule = Schedule(), *, keeps_forced: bool = False) -> RunResult:
+    def run_watched(self, *, schedule: Schedule = Schedule(), keeps_forced: bool = False) -> RunResult:
         """With its outward calls."""
         assert isinstance(self.runner, ProcessRunner)
         return self.runner.run_watched(schedule, keeps_forced=keeps_forced)

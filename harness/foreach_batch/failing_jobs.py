@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sinkproof.chaos.schedule import Fault
 
-PROPERTY: Final = "sinkproof.jobs.fail"  # of the JVM in which a local session runs its jobs, too
+PROPERTY: Final = "sinkproof-jobs-fail"  # of the JVM in which a local session runs its jobs, too
 FAIL: Final = "yes"
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
     {

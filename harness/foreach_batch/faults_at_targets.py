@@ -49,7 +49,7 @@ def strike_calls(
     try:
         with open_drivers() as drivers:
             usual = drivers.calls()
-            planned = _planned(usual, drivers.calls(LARGE_BATCHES_JOB), outward)
+            planned = _planned(usual, drivers.calls(job=LARGE_BATCHES_JOB), outward)
             results.cover_lines_of_workers(drivers.driver.lines_of_workers())
             for schedule, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
                 _strike(schedule, drivers, query, results=results)

@@ -125,7 +125,7 @@ class StruckDrivers:
             self._driver = StruckDriver(self.server, self.contract, self.scratch, folder=folder, entry=self.entry)
         return self._driver
 
-    def calls(self, job: str = STANDARD) -> list[CallToTarget]:
+    def calls(self, *, job: str = STANDARD) -> list[CallToTarget]:
         """Of the second batch, in a run without faults."""
         put_back(self.contract, self.scratch, {})
         return self.driver.calls(job)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from native_commits import Rows, RowsInState
 
 from sinkproof import Claim, Scratch
+from sinkproof.chaos.clock import Deadline
 
 
 class InPieces(RowsInState):
@@ -133,18 +134,18 @@ class WaitsForTheLock(MarkedParts):
 class TakesByForce(RowsInState):
     """One list of all parts, replaced under a lock file, which is removed when it has been there for a second."""
 
-    patience = 1.0
+    seconds = 1.0
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.parts, self.lock = folder / "parts", folder / "lock"
 
     def publish(self, marker: tuple[int, int], rows: Rows) -> None:
-        began = time.monotonic()
+        patience = Deadline(self.seconds)
         while not self.is_taken():
-            if time.monotonic() - began > self.patience:
+            if patience.over:
                 self.lock.unlink(missing_ok=True)
-            time.sleep(0.01)
+            Event().wait(0.01)
         try:
             parts = json.loads(self.parts.read_text()) if self.parts.exists() else {}
             parts[f"{marker[0]}-{marker[1]}"] = rows
