@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import COORDINATOR, Fault
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL
 from sinkproof.foreach_batch.crash_exploration import Exploration
+from sinkproof.foreach_batch.faults_at_targets import deaths_between_more, strike
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import CrashState
 from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB
 
 Watch = Callable[[], AbstractContextManager[WatchedQuery]]
 
@@ -29,20 +31,31 @@ class StatesInside(NamedTuple):
 
 
 def look_inside(
-    watch: Watch, exploration: Exploration, results: FunctionResults, *, deadline: Deadline
+    watch: Watch, exploration: Exploration, results: FunctionResults, *, deadline: Deadline, ends: Deadline | None
 ) -> StatesInside | None:
-    """None: no driver could be watched, which the results say."""
+    """None: no driver could be watched, which the results say. `ends`: of a budget that holds."""
     results.coverage.outward.is_native = True
     try:
         with watch() as watched:
             left = watched.states_inside(CrashState(target={}))
             again = [] if deadline.over else _left_again(watched, exploration)
+            if ends is None or not ends.over:
+                _strike_large_batches(watched, exploration, results)
             return StatesInside(left, again, watched.lines_of_workers())
     except NotWatched as why:
         results.coverage.outward.unwatched = str(why)
     except NotRun as why:
         results.unknowns.append(f"deaths inside single calls were not examined: {why}")
     return None
+
+
+def _strike_large_batches(watched: WatchedQuery, exploration: Exploration, results: FunctionResults) -> None:
+    """What is wrong with such batches without any death is found elsewhere."""
+    try:
+        for death in deaths_between_more(watched.calls(), watched.calls(job=LARGE_BATCHES_JOB)):
+            strike(Schedule((death,), job=LARGE_BATCHES_JOB), watched, exploration.query, results=results)
+    except NotRun as why:
+        results.unknowns.append(f"deaths inside calls of large batches were not examined: {why}")
 
 
 def _left_again(watched: WatchedQuery, exploration: Exploration) -> list[CrashState]:

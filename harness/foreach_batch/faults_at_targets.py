@@ -25,11 +25,11 @@ from sinkproof.foreach_batch.certifying_query import (
     QUERIES,
     UNANSWERED,
 )
-from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
-from sinkproof.foreach_batch.struck_driver import CallToTarget, StruckDrivers
-from sinkproof.foreach_batch.watched_query import NotRun
+from sinkproof.foreach_batch.struck_driver import StruckDrivers
+from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
@@ -52,7 +52,7 @@ def strike_calls(
             planned = _planned(usual, drivers.calls(job=LARGE_BATCHES_JOB), outward)
             results.cover_lines_of_workers(drivers.driver.lines_of_workers())
             for schedule, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
-                _strike(schedule, drivers, query, results=results)
+                strike(schedule, drivers, query, results=results)
                 run += 1
     except NotWatched as why:
         outward.unwatched = str(why)
@@ -75,10 +75,10 @@ def _planned(
     return [(each, True) for each in always] + [(Schedule((death,)), False) for death in deaths_elsewhere(usual)]
 
 
-def _strike(schedule: Schedule, drivers: StruckDrivers, query: SimulatedQuery, *, results: FunctionResults) -> None:
+def strike(schedule: Schedule, inside: FaultsInside, query: SimulatedQuery, *, results: FunctionResults) -> None:
     outward = results.coverage.outward
     results.progress.step(str(schedule), 0)
-    ending, state, trail = follow(query, schedule, inside=drivers)
+    ending, state, trail = follow(query, schedule, inside=inside)
     result = run_result(
         *(query.contract, schedule, ending),
         injected=state.faults,

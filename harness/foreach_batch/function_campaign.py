@@ -126,7 +126,7 @@ class SimulatedFunctionCampaign(Campaign):
             self.stage.skipped = "no driver is watched"
             return
         with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
-            found = look_inside(self.watch, self.exploration, self.results, deadline=self.deadline)
+            found = look_inside(*(self.watch, self.exploration, self.results), deadline=self.deadline, ends=self.ends)
         if found is not None:
             crash_inside_calls(found, self.exploration, self.results)
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
@@ -19,30 +19,12 @@ from sinkproof.chaos.schedule import STANDARD, Fault
 from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
 from sinkproof.foreach_batch.simulated_batches import CrashState, Trail, put_back, read
-from sinkproof.foreach_batch.watched_query import ENTRY, CallsPassed, NotRun, Order, WatchedDriver
+from sinkproof.foreach_batch.watched_query import ENTRY, CallsPassed, CallToTarget, NotRun, Order, WatchedDriver
 from sinkproof.judging.oracle import Observation
-from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, freeze_folder
 
 ACTS: Final = {ERROR: Act.FAIL, UNANSWERED: Act.LOSE_REPLY}
-
-
-class CallToTarget(NamedTuple):
-    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python."""
-
-    death: Fault
-    line: SourceLine | None
-    after: str
-
-    @property
-    def name(self) -> tuple[str, int, str]:
-        """Calls of one name are alike."""
-        return (*self.place, self.death.point)
-
-    @property
-    def place(self) -> tuple[str, int]:
-        return (self.line.file, self.line.number) if self.line else ("", 0)
 
 
 class CallsToTarget(CallsPassed):

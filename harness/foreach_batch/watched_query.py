@@ -11,7 +11,7 @@ import os
 import pickle
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -52,6 +52,23 @@ LAST_WORDS: Final = 500
 
 class NotRun(Exception):
     """The watched driver came to no result. The message says why."""
+
+
+class CallToTarget(NamedTuple):
+    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python."""
+
+    death: Fault
+    line: SourceLine | None
+    after: str
+
+    @property
+    def name(self) -> tuple[str, int, str]:
+        """Calls of one name are alike."""
+        return (*self.place, self.death.point)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return (self.line.file, self.line.number) if self.line else ("", 0)
 
 
 class CallsPassed:
@@ -111,17 +128,21 @@ class FolderCopies(CallsPassed):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.wanted: Container[Fault] | None = None  # before these deaths the folder is copied; None: before all
         super().__init__()
 
     def begin(self, state: CrashState) -> None:
         super().begin(state)
         self.left: list[CrashState] = []
+        self.calls: list[CallToTarget] = []
 
     def counts(self, call: NotifiedCall) -> bool:
         return call.change.about != SOCKET
 
     def examine(self, death: Fault) -> None:
-        self.left.append(self.left_by(death, freeze_folder(self.folder)))
+        self.calls.append(CallToTarget(death, self.line, self.last))
+        if self.wanted is None or death in self.wanted:
+            self.left.append(self.left_by(death, freeze_folder(self.folder)))
 
 
 class Orders(NamedTuple):
@@ -236,17 +257,27 @@ class WatchedQuery(WatchedDriver):
     ) -> None:
         super().__init__(server, contract, scratch, folder=folder, record=FolderCopies(scratch.path), entry=entry)
 
-    def states_inside(self, state: CrashState, *, job: str = STANDARD) -> list[CrashState]:
-        """Those that deaths inside calls leave while the second batch runs, in a run from `state`."""
+    def states_inside(
+        self, state: CrashState, *, job: str = STANDARD, wanted: Container[Fault] | None = None
+    ) -> list[CrashState]:
+        """Those that deaths inside calls leave while the second batch runs, in a run from `state`. `wanted`: only these
+        deaths.
+        """
+        self.record.wanted = wanted
         self.run(Order(state, job))
         return self.record.left
+
+    def calls(self, *, job: str = STANDARD) -> list[CallToTarget]:
+        """Of the second batch, in a run without faults."""
+        self.states_inside(CrashState(target={}), job=job, wanted=())
+        return self.record.calls
 
     def failed_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[Observation, CrashState, Trail]:
         raise NotRun(f"{fault}: what a file is sent fails where Python sends it")
 
     def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """As FaultsInside.left_at."""
-        left = next((each for each in self.states_inside(state, job=job) if each.faults[-1] == fault), None)
+        left = next(iter(self.states_inside(state, job=job, wanted=(fault,))), None)
         passed, times = self.record.trail, state.passed[fault.point]
         for number, (_, point, _) in enumerate(passed, 1):
             times += point == fault.point

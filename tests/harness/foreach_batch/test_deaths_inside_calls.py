@@ -73,6 +73,21 @@ def test_a_copy_that_is_renamed_is_right_and_each_call_counts(
     assert [name for name in outward.names if name.endswith(" new)")]
 
 
+@pytest.mark.slow
+def test_deaths_come_between_the_calls_that_only_large_batches_need(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    simulated = query("append_unless_last", module="inside_calls")
+    found = {each.schedule: each.oracle for each in campaign(simulated, tmp_path).findings if each.claimed}
+    second = "job=large-batches syscall(write out)"
+    assert {"O1"} == {found[schedule] for schedule in found if schedule.startswith(second)}
+    with watched(simulated, tmp_path) as driver:
+        calls = driver.calls(job="large-batches")
+        assert len([call for call in calls if "write" in call.death.point]) > 2
+        assert [] == driver.record.left
+        assert 1 == len([call for call in driver.calls() if "write" in call.death.point])
+
+
 def test_a_driver_that_dies_is_no_kernel_that_offers_no_watch(
     query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:

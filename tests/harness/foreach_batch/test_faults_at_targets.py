@@ -19,7 +19,8 @@ from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, describe_error
-from sinkproof.foreach_batch.struck_driver import CallToTarget, StruckDrivers
+from sinkproof.foreach_batch.struck_driver import StruckDrivers
+from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT

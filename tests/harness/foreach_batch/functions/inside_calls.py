@@ -26,6 +26,16 @@ def copy(df, to):
     subprocess.run(["cp", "part", to], check=True)
 
 
+def append_unless_last(df, batch_id):
+    """Wrong: the first part of a large batch counts as all of it. Small ones are written by one call."""
+    out, last = Path("out"), Path("out").read_text().splitlines()[-1:] if Path("out").exists() else []
+    rows = df.collect()
+    if last and last[0] in {line(row).strip() for row in rows}:
+        return
+    with out.open("a") as file:
+        file.writelines(line(row) for row in rows)
+
+
 def committed(scratch):
     for file in sorted(Path(scratch.path).glob("out*")):
         for text in file.read_text().splitlines():
