@@ -14,6 +14,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
+from sinkproof.foreach_batch import faults_at_targets
 from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_between_more, deaths_elsewhere, errors_at
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
@@ -60,8 +61,16 @@ def campaign(
     return results
 
 
+@pytest.fixture
+def usual_batches_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each death takes a driver of its own."""
+    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
+    monkeypatch.setattr(faults_at_targets, "deaths_between_more", lambda usual, larger: [])
+
+
 @pytest.mark.slow
 @needs_watch
+@pytest.mark.usefixtures("usual_batches_only")
 @pytest.mark.parametrize(
     ("function", "found"),
     [
@@ -86,8 +95,9 @@ def test_deaths_and_errors_inside_a_line(
 @pytest.mark.slow
 @needs_watch
 def test_deaths_come_between_the_calls_that_only_large_batches_need(
-    query: Callable[..., SimulatedQuery], tmp_path: Path
+    query: Callable[..., SimulatedQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
     simulated = query("piped", module="with_native_client")
     results = campaign(simulated, tmp_path)
     found = [each.schedule for each in results.findings if each.claimed]
@@ -145,6 +155,7 @@ def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
 
 @pytest.mark.slow
 @needs_watch
+@pytest.mark.usefixtures("usual_batches_only")
 @pytest.mark.parametrize("holds", [False, True])
 def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     holds: bool, query: Callable[..., SimulatedQuery], tmp_path: Path
