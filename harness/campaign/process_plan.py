@@ -104,11 +104,6 @@ NATIVE_CODE_OTHERWISE: Final[Plan] = (
         needs=(Need.NATIVE_CALLS,),
     ),
     Stage(
-        name="kill before each outward call of native code in recoveries",
-        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
-        needs=(Need.NATIVE_CALLS,),
-    ),
-    Stage(
         name="zombie, pause, error and late effect at outward calls of native code",
         explore=ProcessCampaign.strike_native_code_otherwise,
         needs=(Need.NATIVE_CALLS,),
@@ -303,6 +298,11 @@ HIGH_YIELD: Final[Plan] = (
     ),
 )
 AT_LINES: Final[Plan] = (
+    Stage(
+        name="kill before each outward call of native code in recoveries",
+        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
+        needs=(Need.NATIVE_CALLS,),
+    ),
     Stage(
         name="pauses within recoveries with a service",
         schedules=interleavings.pauses_within_recoveries,

@@ -137,3 +137,8 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
     assert [each.name for each in SIMULATED_PLAN] == [each.name for each in outcome.result.stages]
     assert not outcome.result.stages[-1].finished
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_stage_that_finds_thousands_of_calls_comes_when_a_verdict_needs_no_more() -> None:
+    last = [stage.required for stage in reversed(PROCESS_PLAN)].index(True)
+    assert "kill before each outward call of native code in recoveries" in {each.name for each in PROCESS_PLAN[-last:]}
