@@ -12,6 +12,11 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("sinkproof: interrupted", file=sys.stderr)
         sys.exit(130)
+    except SystemExit as end:
+        state = sys.modules.get("sinkproof.chaos.processes.process_wide_state")
+        if state is not None and isinstance(end.code, int):
+            state.end_now_if_functions_are_left(end.code)
+        raise
 
 
 if __name__ == "__main__":

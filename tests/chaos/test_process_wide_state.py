@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -119,3 +120,35 @@ def test_a_forked_process_of_the_subject_has_the_functions_that_it_left() -> Non
     """Also where this process has others in their place: the forked one looks at nothing but what was noted."""
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False)
     assert 0 == done.returncode, done.stderr
+
+
+LIBRARY: Final = """
+import atexit, os
+from sinkproof.canaries.controls import FolderContract
+
+
+class Library:
+    is_open = True
+
+    def close(self):
+        self.is_open = False
+
+    def __del__(self):
+        if self.is_open:
+            os.abort()
+
+
+KEPT = Library()
+atexit.register(KEPT.close)
+
+
+class Mine(FolderContract):
+    pass
+"""
+
+
+def test_a_library_that_crashes_without_its_function_for_the_end_does_not_set_the_exit_status(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(LIBRARY)
+    command = [sys.executable, "-m", "sinkproof", "replay", "no-fault", "mine.py:Mine", "--on", "simulated"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (0, True) == (done.returncode, "24 rows committed; upheld" in done.stdout), done.stderr
