@@ -29,7 +29,7 @@ from sinkproof.generators import (
 )
 from sinkproof.generators.fault_sites import places
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
+from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
 from sinkproof.subject.reachable_lines import Duty, Statement
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
@@ -60,6 +60,7 @@ MORE_DATA: Final = (
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), lines_never_run.many_chunks),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), lines_never_run.far_larger_data),
 )
+FOR_BYTES: Final = MORE_DATA[:1]
 FOR_DIGESTS: Final = MORE_DATA[-1:]
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
@@ -260,7 +261,7 @@ class ProcessCampaign(CampaignInProcesses):
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
         files = self.runner.files
-        matters = FOR_DIGESTS if makes_digests(files) else ()
+        matters = [*(FOR_DIGESTS if makes_digests(files) else ()), *(FOR_BYTES if counts_in_bytes(files) else ())]
         tried = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
         return [job for _, schedules in tried for job in self._try_in_turn(schedules())]
 

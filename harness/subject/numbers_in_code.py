@@ -27,6 +27,7 @@ DIGESTS: Final = frozenset(
     }
 )
 WITHOUT_DOCSTRINGS: Final = 2
+IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 PORT: Final = "port"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
@@ -42,6 +43,11 @@ def has_number_between(files: Collection[str], least: int, most: int) -> bool:
 
 def makes_digests(files: Collection[str]) -> bool:
     return any(not DIGESTS.isdisjoint(_names_in(path)) for path in files)
+
+
+def counts_in_bytes(files: Collection[str]) -> bool:
+    """What counts in one begins anew at 128 or 256."""
+    return any(not IN_A_BYTE.isdisjoint(_names_in(path)) for path in files)
 
 
 def has_name(files: Collection[str], name: str) -> bool:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.numbers_in_code import has_number_between, makes_digests, numbers_in, numbers_in_settings
+from sinkproof.subject.numbers_in_code import (
+    counts_in_bytes,
+    has_number_between,
+    makes_digests,
+    numbers_in,
+    numbers_in_settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +78,14 @@ def test_what_stands_for_a_time_is_left_out(tmp_path: Path, text: str) -> None:
     file = tmp_path / "sink.py"
     file.write_text(text)
     assert not has_number_between([str(file)], 601, 60_000)
+
+
+def test_what_counts_in_a_byte_is_known_by_its_type(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text("import ctypes\nshown = ctypes.c_uint8(1).value")
+    assert counts_in_bytes([str(file)])
+    (tmp_path / "other.py").write_text("import ctypes\nshown = ctypes.c_uint64(1).value")
+    assert not counts_in_bytes([str(tmp_path / "other.py")])
 
 
 @pytest.mark.parametrize("text", ["len(rows) // 1000", "int(size) * 1000", "rows[:1000]", "at = time.time() + 1000"])
