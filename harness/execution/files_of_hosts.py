@@ -1,6 +1,7 @@
 """Files that attempts keep on the disk of their host: where a restart has other hosts, they are gone.
 
-These are below folders for temporary files, but not below the scratch folder, which stands for what all hosts see.
+These are below folders for temporary files and for caches, but not below the scratch folder: that stands for what all
+hosts see.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-OF_A_HOST: Final = tuple(dict.fromkeys(map(os.path.realpath, (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"))))
-
+TEMPORARY: Final = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")
+# By convention these may be emptied at any time, on the same host, too.
+CACHES: Final = (os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "/var/cache", "/run")
+OF_A_HOST: Final = tuple(dict.fromkeys(map(os.path.realpath, (*TEMPORARY, *CACHES))))
 COMPILED: Final = "__pycache__"
 
 

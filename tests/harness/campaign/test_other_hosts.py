@@ -16,7 +16,7 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import parse
-from sinkproof.execution.files_of_hosts import on_own_host
+from sinkproof.execution.files_of_hosts import CACHES, on_own_host
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.loading import load
@@ -144,6 +144,12 @@ def test_only_what_no_other_host_sees_is_named(tmp_path: Path) -> None:
     here, deep = f"{tempfile.gettempdir()}/a", f"{tempfile.gettempdir()}/a/b"
     others = [str(tmp_path), f"{tmp_path}/rows", "/srv/rows", f"{here}/__pycache__/sink.pyc"]
     assert [Path(deep), Path(here)] == on_own_host([here, deep, *others], tmp_path)
+
+
+@pytest.mark.parametrize("cache", [*CACHES, "/var/cache"])
+def test_a_cache_is_that_of_a_host_and_a_home_may_be_that_of_all(cache: str, tmp_path: Path) -> None:
+    there, home = f"{os.path.realpath(cache)}/rows", os.path.expanduser("~/rows")
+    assert [Path(there)] == on_own_host([there, home], tmp_path)
 
 
 def test_other_shells_refuse_the_job() -> None:
