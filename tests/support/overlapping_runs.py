@@ -149,6 +149,18 @@ class SetUpElsewhere(Apart):
         scratch.path.with_name("known-to-all").unlink()
 
 
+class SetUpByName(SetUpElsewhere):
+    """What it makes has the name of its folder, so that its contract allows it."""
+
+    side_by_side = True
+
+    def setup(self, scratch: Scratch) -> None:
+        scratch.path.with_name(f"{scratch.path.name}-known").touch()
+
+    def teardown(self, scratch: Scratch) -> None:
+        scratch.path.with_name(f"{scratch.path.name}-known").unlink()
+
+
 class SetUpAtAddress(Apart):
     """As a service does, at an address that no other run could have."""
 

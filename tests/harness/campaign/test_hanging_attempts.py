@@ -72,6 +72,13 @@ def test_only_processes_hang() -> None:
     assert impossible(schedule, contract, "spark")
 
 
+def test_only_processes_wait_longer() -> None:
+    schedule, contract = parse("job=long-waits no-fault"), load(f"{SUBJECTS}:WaitsForTheLock")
+    assert "" == impossible(schedule, contract, "process")
+    assert impossible(schedule, contract, "simulated")
+    assert impossible(schedule, contract, "spark")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "found"), [("TakenByForce", {"O1", "O9"}), ("WaitsForTheLock", set())])
 def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: str, found: set[str]) -> None:

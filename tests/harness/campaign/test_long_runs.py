@@ -81,6 +81,11 @@ for split, number in rows:
             if self.db.execute("INSERT OR IGNORE INTO known VALUES (?, ?, 0)", (f"{split}-{number}", subtask)).rowcount:
                 self.db.execute("INSERT INTO target VALUES (?, ?)", (split, number))
         self.db.execute("DELETE FROM known WHERE rowid <= (SELECT max(rowid) FROM known) - ?", (KEPT,))"""
+IN_A_BYTE: Final = """\
+from ctypes import c_uint8
+        own = f"{subtask}-{c_uint8(checkpoint).value}"
+        if self.db.execute("INSERT OR IGNORE INTO known VALUES (?, ?, ?)", (own, subtask, checkpoint)).rowcount:
+            self.db.executemany("INSERT INTO target VALUES (?, ?)", rows)"""
 AS_REMEMBERED: Final = BY_CHECKPOINT.format(is_new="(checkpoint,) not in own")
 NEWER_THAN_ALL: Final = BY_CHECKPOINT.format(is_new="not own or (checkpoint,) > max(own)")
 
@@ -125,6 +130,12 @@ def test_a_sink_that_refuses_what_is_older_than_its_last_commit_is_acquitted(tmp
     (stage,) = results.coverage.stages
     assert ([], []) == (results.findings, results.unknowns)
     assert (True, "") == (stage.finished, stage.cut)
+
+
+def test_a_number_in_a_byte_comes_again_after_256_checkpoints(tmp_path: Path) -> None:
+    results = explored(tmp_path, IN_A_BYTE, kept=5)
+    assert {"O1"} <= {finding.oracle for finding in results.findings}
+    assert {"hundreds-of-checkpoints"} == {parse(finding.schedule).job for finding in results.findings}
 
 
 FENCED: Final = """\

@@ -139,6 +139,14 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.parametrize(
+    "begins", ["late effect of", "kill, pause and zombie between", "zombies for which", "outward calls that no line"]
+)
+def test_no_sink_of_a_user_is_upheld_before_these_stages(begins: str) -> None:
+    (stage,) = (stage for stage in PROCESS_PLAN if stage.name.startswith(begins))
+    assert stage.required
+
+
 def test_a_stage_that_finds_thousands_of_calls_comes_when_a_verdict_needs_no_more() -> None:
     last = [stage.required for stage in reversed(PROCESS_PLAN)].index(True)
     assert "kill before each outward call of native code in recoveries" in {each.name for each in PROCESS_PLAN[-last:]}

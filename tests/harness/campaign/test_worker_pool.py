@@ -170,7 +170,9 @@ def test_runs_that_may_share_something_never_overlap(subject: str) -> None:
         runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("subject", ["SetUpElsewhere", "SetUpAtAddress", "TornDownElsewhere", "SetUpOnce"])
+@pytest.mark.parametrize(
+    "subject", ["SetUpElsewhere", "SetUpByName", "SetUpAtAddress", "TornDownElsewhere", "SetUpOnce"]
+)
 def test_nor_do_runs_that_are_set_up_where_others_are(subject: str) -> None:
     with ForkServer(preload=PRELOAD) as server, made_folder() as folder:
         scratch = Scratch(name="first", path=folder, shell="process")
@@ -304,12 +306,14 @@ def test_a_campaign_reports_while_it_waits_for_a_worker(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", ["Apart", "Alone"])
-def test_a_contract_may_refuse_that_its_runs_overlap(subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("subject", "overlap"), [("Apart", True), ("Alone", False), ("SetUpByName", True)])
+def test_a_contract_may_refuse_that_its_runs_overlap_or_allow_it(
+    subject: str, overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process_workers, "WORTH", 1)
     with opened(f"{OVERLAPPING}:{subject}") as runner, workers_beside(runner, 2) as workers:
         assert len(SCHEDULES) == len(list(workers.run_all(SCHEDULES, trace_lines=False, run=runner.run)))
-        assert (subject == "Apart") == bool(workers.workers)
+        assert overlap == bool(workers.workers)
 
 
 @pytest.mark.slow
