@@ -20,6 +20,8 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.workload.jobs import JOBS
 
+WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
+
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
     """The certifying jobs, and whole-job crashes in recoveries in which subtasks restore states of others."""
@@ -69,7 +71,7 @@ NATIVE_CODE: Final[Plan] = (
     Stage(
         name="outward calls that no line explains",
         explore=ProcessCampaign.look_for_native_calls,
-        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        needs=WATCHED_SINK,
         required=True,
     ),
     Stage(
@@ -81,19 +83,19 @@ NATIVE_CODE: Final[Plan] = (
     Stage(
         name="errors at outward calls that no known call to the target has made",
         explore=ProcessCampaign.fail_unknown_calls,
-        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        needs=WATCHED_SINK,
         required=True,
     ),
     Stage(
         name="late effect of each outward call of a commit",
         schedules=lambda campaign: campaign.late_calls,
-        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        needs=WATCHED_SINK,
         required=True,
     ),
     Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,
-        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        needs=WATCHED_SINK,
         required=True,
     ),
 )
@@ -167,7 +169,7 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="attempts that hang, and are killed after their replacement",
-        schedules=interleavings.hangs_within_commits,
+        schedules=interleavings.hanging_attempts,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
@@ -214,7 +216,7 @@ HIGH_YIELD: Final[Plan] = (
     Stage(
         name="restarts on other hosts, without files of the first ones",
         explore=ProcessCampaign.restart_on_other_hosts,
-        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
+        needs=WATCHED_SINK,
         required=True,
     ),
     Stage(

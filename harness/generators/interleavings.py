@@ -76,8 +76,10 @@ def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
 
 
-def hangs_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """A successor that leaves something to an attempt that only seems to be at work: a zombie would do it."""
+def hanging_attempts(campaign: CampaignView) -> Iterator[Schedule]:
+    """At each line of a commit, and the first time at each step: a successor may leave something to an attempt that
+    only seems to be at work, and a zombie would do it.
+    """
     traced = campaign.traced_baseline
     faults = dict.fromkeys((*within(traced, "notify_complete", "hang"), *first_of_each(traced, "hang", lines=False)))
     yield from (Schedule((fault,)) for fault in faults)
