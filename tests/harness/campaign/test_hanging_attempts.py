@@ -61,7 +61,9 @@ def test_a_zombie_at_the_same_place_goes_on_and_finishes_it() -> None:
 def test_an_attempt_that_waits_for_its_lock_gets_it_when_the_hanging_one_is_killed() -> None:
     with runner_of("WaitsForTheLock") as runner:
         result = runner.run(parse(f"{WITH_THE_LOCK}=hang"))
+        left = list(runner.scratch.path.glob("temporary-*"))
     assert (True, True, (), 1) == (result.fired, result.finished, result.anomalies, result.kills)
+    assert 1 == len(left), "it has not gone on"
 
 
 def test_only_processes_hang() -> None:
