@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.loop import CONDITIONS
+from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
@@ -18,8 +20,10 @@ from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
 from sinkproof.campaign.spark_plan import SPARK_PLAN
 from sinkproof.campaign.stage import Need, Stage, nothing
 from sinkproof.campaign.task import Task
+from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.cli.certify_command import certify
+from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
@@ -145,6 +149,20 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
 def test_no_sink_of_a_user_is_upheld_before_these_stages(begins: str) -> None:
     (stage,) = (stage for stage in PROCESS_PLAN if stage.name.startswith(begins))
     assert stage.required
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+def test_deaths_come_between_the_calls_of_a_recovery_with_several_checkpoints_to_commit() -> None:
+    contract, folder = load(f"{Path(__file__).parents[2] / 'support/disturbed_commits.py'}:SharedLog"), fresh_folder()
+    with process_runner(contract, Scratch(name="plans", path=folder, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
+        campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name.startswith("kill, pause and zombie between")])
+    shutil.rmtree(folder)
+    deaths = [each.faults[-1] for each in campaign.tried if each.faults and each.faults[0].kind == "lose"]
+    assert deaths
+    assert {"kill"} == {fault.kind for fault in deaths}
+    assert all(is_system_call(fault.point) for fault in deaths)
 
 
 def test_a_stage_that_finds_thousands_of_calls_comes_when_a_verdict_needs_no_more() -> None:
