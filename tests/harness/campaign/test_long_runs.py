@@ -4,6 +4,7 @@ new; a number gets a digit more; more checkpoints are pending than there is room
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
+from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -95,7 +97,10 @@ def explored(folder: Path, publish: str, *, kept: int) -> CampaignResults:
     return explored_by(MORE_DATA, folder, SINK.format(publish=publish, kept=kept))
 
 
-def explored_by(stage: str, folder: Path, sink: str) -> CampaignResults:
+RECOVERS: Final = Stage(name="each statement runs", schedules=lambda _: [parse("checkpoint.persist.after#1=kill-job")])
+
+
+def explored_by(stage: str, folder: Path, sink: str, *, before: Sequence[Stage] = ()) -> CampaignResults:
     file = folder / f"remembers_{folder.name}.py"
     file.write_text(sink)
     contract = load(f"{file}:Of")
@@ -103,7 +108,7 @@ def explored_by(stage: str, folder: Path, sink: str) -> CampaignResults:
     results = CampaignResults(contract=contract, shell="process")
     with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
-        campaign.carry_out([each for each in PROCESS_PLAN if each.name == stage])
+        campaign.carry_out([*before, *(each for each in PROCESS_PLAN if each.name == stage)])
     return results
 
 
@@ -133,7 +138,7 @@ def test_a_sink_that_refuses_what_is_older_than_its_last_commit_is_acquitted(tmp
 
 
 def test_a_number_in_a_byte_comes_again_after_256_checkpoints(tmp_path: Path) -> None:
-    results = explored(tmp_path, IN_A_BYTE, kept=5)
+    results = explored_by(MORE_DATA, tmp_path, SINK.format(publish=IN_A_BYTE, kept=5), before=[RECOVERS])
     assert {"O1"} <= {finding.oracle for finding in results.findings}
     assert {"hundreds-of-checkpoints"} == {parse(finding.schedule).job for finding in results.findings}
 
