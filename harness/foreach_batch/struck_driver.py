@@ -56,7 +56,7 @@ class StruckDriver(WatchedDriver):
         return self.record.calls
 
     def strike(self, state: CrashState, fault: Fault, act: Act, *, job: str) -> Observation | None:
-        """How the run ended; None: the driver died. `struck` tells whether the call was met."""
+        """How the run ended; None: the driver died, or waits for `close`. `struck` tells whether the call was met."""
         self.struck = None
         self.watch.take_points()
         if is_system_call(fault.point):
@@ -77,8 +77,7 @@ class StruckDriver(WatchedDriver):
     def passed(self, point: str) -> None:
         if self.dies_at == (point, self.record.passed[point]):
             self.struck = Act.KILL
-            self.child.kill()
-            raise NotRun("it was killed")
+            raise NotRun("it waits there to be killed")
 
     def _is_killed(self) -> bool:
         return self.struck is Act.KILL
