@@ -302,7 +302,7 @@ def test_faults_come_between_and_after_the_calls_that_only_larger_batches_lead_t
         for kind in ("kill", "pause", "stop")
     ]
     assert [] == after_new_calls(usual, usual)
-    opened = run_of("open.before", "line(a.py:1)", WRITE, WRITE)
+    opened = run_of("open.before", "line(a.py:2)", WRITE, WRITE)
     assert [f"sink[0].{WRITE}#2=kill"] == list(map(str, after_new_calls(opened, usual, kinds=("kill",))))
 
 
