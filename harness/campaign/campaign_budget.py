@@ -28,7 +28,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
 # time whatever its budget, and more of it on a busy machine. By then the campaign ends.
-SLOW_SECONDS: Final = 240.0  # some hundred runs of a JVM
+SLOW_SECONDS: Final = 480.0  # some two hundred runs of a JVM, five hundred of a large library
 CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
 CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little

@@ -17,6 +17,8 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
+from ..support.named_budget import named_budget
+
 SUBJECTS: Final = Path(__file__).parent / "subjects"
 RIGHT: Final = ("delta_tables.py:OneSnapshot", "iceberg_tables.py:OneSnapshot")
 WRONG: Final = (
@@ -27,8 +29,9 @@ WRONG: Final = (
 pytestmark = [pytest.mark.released, pytest.mark.slow, pytest.mark.timeout(1800)]  # minutes each, more on a busy machine
 
 
-def certified(subject: str, folder: Path) -> dict[str, Any]:
-    document = certify([f"{SUBJECTS}/{subject}"], folder, options=Options(canaries=False))
+def certified(subject: str, folder: Path, *, budget_seconds: float = Options().budget_seconds) -> dict[str, Any]:
+    options = Options(canaries=False, budget_seconds=budget_seconds)
+    document = certify([f"{SUBJECTS}/{subject}"], folder, options=options)
     (found,) = document["subjects"]
     return found
 
@@ -36,6 +39,8 @@ def certified(subject: str, folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("subject", RIGHT)
 def test_a_sink_that_checks_and_commits_on_one_snapshot_is_upheld(subject: str, tmp_path: Path) -> None:
     found = certified(subject, tmp_path)
+    if found["verdict"] == "unknown" and (named := named_budget(found["why"])):  # on a busy machine
+        found = certified(subject, tmp_path / "again", budget_seconds=named)
     assert ("upheld", "exactly-once", []) == (found["verdict"], found["grade"], found["findings"]), found["why"]
 
 

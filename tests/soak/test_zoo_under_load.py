@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .zoo_under_load import NAMED_BUDGET, trouble
+from ..support.named_budget import named_budget
+from .zoo_under_load import trouble
 
 RIGHT, WRONG = "waiting_rows:Waiting", "sqlite_tables:UpsertByCounter"
 
@@ -27,6 +28,5 @@ def test_verdicts_that_must_not_be_are_named(member: str, quiet: list[str], busy
 
 
 def test_the_budget_that_unknown_names_is_found() -> None:
-    found = NAMED_BUDGET.search("not struck by a stop; give it a larger --budget: 140s should suffice; and more")
-    assert found is not None
-    assert "140s" == found[1]
+    assert 140 == named_budget("not struck by a stop; give it a larger --budget: 140s should suffice; and more")
+    assert named_budget("no row was committed") is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,12 +18,12 @@ from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from tests.support.named_budget import named_budget
 from tests.support.zoo_campaigns import locator_of
 from tests.zoo.verdicts import RIGHT, WRONG
 
 BUSY_LOOPS = 8
 DECIDING_LEAST = 22 / 24  # of the budgets that UNKNOWN names
-NAMED_BUDGET = re.compile(r"--budget: (\d+s) should suffice")
 BUSY_LOOP = "while True: pass"
 
 
@@ -55,8 +54,8 @@ def judged(member: str) -> list[str]:
     """The verdict, and after UNKNOWN the one of the budget that it named."""
     subject = certify(member)
     verdicts = [str(subject["verdict"])]
-    if verdicts == ["unknown"] and (named := NAMED_BUDGET.search(subject["why"])):
-        verdicts.append(str(certify(member, "--budget", named[1])["verdict"]))
+    if verdicts == ["unknown"] and (named := named_budget(subject["why"])):
+        verdicts.append(str(certify(member, "--budget", f"{named:g}s")["verdict"]))
     return verdicts
 
 

@@ -6,7 +6,6 @@ Two more are elsewhere: tables of released libraries in tests/released, and a ca
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +18,10 @@ from sinkproof.certifier.certify import Options, certify
 from sinkproof.foreach_batch.function_canaries import laid_out
 
 from ...support.explored_functions import FUNCTIONS
+from ...support.named_budget import named_budget
 
 pytestmark = [pytest.mark.longer, pytest.mark.slow]
 Locate = Callable[[Path], str]
-BUDGET: Final = re.compile(r"--budget: (\d+)s")
 
 
 def of_user(contract: Any) -> Locate:
@@ -136,6 +135,6 @@ def test_what_is_wrong_is_not_upheld(where: str, tmp_path: Path) -> None:
 def test_a_right_sibling_is_upheld_by_default_or_with_the_budget_that_is_named(where: str, tmp_path: Path) -> None:
     locator = SIBLINGS[where](tmp_path)
     subject = certified(locator, tmp_path)
-    if named := BUDGET.search(subject["why"]):
-        subject = certified(locator, tmp_path / "again", budget_seconds=float(named[1]))
+    if named := named_budget(subject["why"]):
+        subject = certified(locator, tmp_path / "again", budget_seconds=named)
     assert "upheld" == subject["verdict"], subject["why"]
