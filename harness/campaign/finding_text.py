@@ -17,7 +17,6 @@ from sinkproof.judging.oracle import Anomaly
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reports.document import Finding, TimelineEvent
 from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import input_of
 from sinkproof.workload.ledger import Identity
 
 ROWS_SHOWN: Final = 4  # with their contents
@@ -46,16 +45,14 @@ def newest_finding(contract: Contract, finding: Finding) -> str:
     )
 
 
-def contents_of(anomaly: Anomaly, job: str) -> list[str]:
-    """Key and value of some of its rows, as the source of this job sends them."""
-    source = input_of(job)
+def contents_of(anomaly: Anomaly, source: Input) -> list[str]:
+    """Key and value of some of its rows, as the source of the job sends them."""
     rows = [row for row in dict.fromkeys((*anomaly.lost, *anomaly.extra)) if _is_sent(row, source)][:ROWS_SHOWN]
-    return [f"{split}:{offset} {row_sent((split, offset), job)}" for split, offset in rows]
+    return [f"{split}:{offset} {row_sent((split, offset), source)}" for split, offset in rows]
 
 
-def row_sent(row: Identity, job: str) -> str:
-    """Its key and value, as the source of this job sends them; empty if it sends no such row."""
-    source = input_of(job)
+def row_sent(row: Identity, source: Input) -> str:
+    """Its key and value, as the source of the job sends them; empty if it sends no such row."""
     if not _is_sent(row, source):
         return ""
     within = (row[1] - source.first(row[0])) % source.batch_rows

@@ -25,13 +25,14 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.exploration.judged_runs import RunLog
 from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.judging.oracle import Anomaly
+from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reports.document import ClosureResult, Finding, OutcomeWord, PointOutcome, ShellResult, StageResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import OwnCode, source_line
-from sinkproof.workload.jobs import SENTENCES
+from sinkproof.workload.jobs import SENTENCES, input_of
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
@@ -143,12 +144,16 @@ class CampaignResults:
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
             extra=anomaly.extra[:ROWS_LISTED_MOST],
             extra_total=len(anomaly.extra) if len(anomaly.extra) > ROWS_LISTED_MOST else None,
-            contents=contents_of(anomaly, schedule.job),
+            contents=contents_of(anomaly, self.source_of(schedule.job)),
             timeline=timeline(result) if result else (),
             steps=steps(result) if result and self.shell != "spark" else (),  # on Spark points are only counted
             effects=effects(result) if result and self.shell != "spark" else (),
             line=result.struck_line if result else source_line(last, self.own_code.files),
         )
+
+    def source_of(self, job: str) -> Input:
+        """What it reads."""
+        return input_of(job)
 
     # -- the document's view -----------------------------------------------------------------------
 

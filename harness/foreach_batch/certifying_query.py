@@ -50,6 +50,7 @@ PARTITIONS: Final = 2
 TWELVE_BATCHES: Final = 12
 LARGE_BATCH_ROWS: Final = 2400
 FAR_LARGER_BATCH_ROWS: Final = 40_000
+LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500)}  # of one row
 LEDGER: Final = Ledger(GeneratedInput(make_row, splits=SPLITS, rows_per_split=ROWS // SPLITS))
 
 BEFORE_BATCH: Final = "micro_batch.batch.before"
@@ -102,6 +103,11 @@ def make_row_of_one_line(split: int, offset: int) -> Row:
     return row._replace(value=row.value.translate(SEPARATORS))
 
 
+def _of_one_row_each(batches: int) -> Query:
+    ledger = Ledger(GeneratedInput(make_row, splits=SPLITS, rows_per_split=batches // SPLITS))
+    return Query(sentence=f"{batches} batches, of a row each", ledger=ledger, batches=batches * (1,))
+
+
 def _in_equal_batches(source: GeneratedInput, sentence: str) -> Query:
     ledger = Ledger(source)
     size = -(-len(ledger.expected) // BATCHES)
@@ -121,6 +127,7 @@ QUERIES: Final[Mapping[str, Query]] = {
         ledger=Ledger(TWELVE_OF_BOTH_INPUT),
         batches=TWELVE_BATCHES * (2 * TWELVE_BATCHES,),
     ),
+    **{job: _of_one_row_each(batches) for job, batches in LONG_QUERIES.items()},
     FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
     OUTAGE_JOB: Query(
         sentence="a day and an hour pass before each restart", wall_clock=DAY_BEFORE, outage_seconds=OUTAGE_SECONDS

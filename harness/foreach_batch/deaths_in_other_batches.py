@@ -13,6 +13,7 @@ from sinkproof.foreach_batch.certifying_query import KILL
 from sinkproof.foreach_batch.simulated_batches import Trail
 
 DEATHS_MOST: Final = 24  # of one job: each is followed by most of its batches
+LATE: Final = 2  # of the batches that lead to a line
 TURNS: Final = 2  # of a loop with a new line: what the first one has done is there before the second
 
 
@@ -24,14 +25,16 @@ class _Pass(NamedTuple):
     batch: int
 
 
-def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool) -> list[Fault]:
+def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool, late: bool = False) -> list[Fault]:
     """`usual`, `other`: of runs without faults. New lines come first. `chunks`: a number in the code may be the size of
     one, so that a second turn of a loop, or a line after another one than usual, may leave what none has left before.
+    `late`: in the second batch that leads there, so that what the first one has left is there (a compacted log).
     """
     known = list(_passes(usual))
     turns = Counter({passed.line: passed.turn for passed in sorted(known, key=lambda each: each.turn)})
     pairs = {(passed.before, passed.line) for passed in known}
     found: dict[tuple[int, str, str], _Pass] = {}
+    batches: Counter[tuple[int, str, str]] = Counter()
     for passed in _passes(other):
         if not turns[passed.line] and passed.turn <= TURNS:
             what = 0, passed.line, str(passed.turn)
@@ -41,7 +44,11 @@ def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool) -> list
             what = 2, passed.line, passed.before
         else:
             continue
-        if what not in found or found[what].batch == 0 < passed.batch:  # rather where rows of a batch are there already
+        if what in found and found[what].batch == passed.batch:
+            continue
+        batches[what] += 1
+        # Rather where rows of a batch are there already.
+        if what not in found or found[what].batch == 0 or (late and batches[what] == LATE):
             found[what] = passed
     chosen = sorted(found.items(), key=lambda item: item[0][0])
     return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for _, passed in chosen[:DEATHS_MOST]]

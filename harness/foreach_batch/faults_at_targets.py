@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Final
 
 from sinkproof.campaign.coverage import SINK
@@ -37,19 +37,29 @@ EDGES_MOST: Final = 12  # deaths, each of a driver that takes seconds to start: 
 DEATHS_MOST: Final = 36
 MORE_MOST: Final = 4  # as for EDGES_MOST, where batches are large
 ERRORS_MOST: Final = 24
+ELSEWHERE_MOST: Final = 8
 
 
 def strike_calls(
-    open_drivers: OpenDrivers, query: SimulatedQuery, results: FunctionResults, *, deadline: Deadline, holds: bool
+    open_drivers: OpenDrivers,
+    query: SimulatedQuery,
+    results: FunctionResults,
+    *,
+    elsewhere: Iterable[Schedule],
+    deadline: Deadline,
+    holds: bool,
 ) -> int:
-    """How many runs it took. `holds`: nothing begins after the deadline."""
+    """How many runs it took. `elsewhere`: deaths at lines that only other batches execute. `holds`: nothing begins
+    after the deadline.
+    """
     outward = results.coverage.outward
     outward.is_native = True
     run = 0
     try:
         with open_drivers() as drivers:
             usual = drivers.calls()
-            planned = _planned(usual, drivers.calls(job=LARGE_BATCHES_JOB), outward)
+            planned = [(each, True) for each in islice(elsewhere, ELSEWHERE_MOST)]
+            planned += _planned(usual, drivers.calls(job=LARGE_BATCHES_JOB), outward)
             results.cover_lines_of_workers(drivers.driver.lines_of_workers())
             for schedule, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
                 strike(schedule, drivers, query, results=results)

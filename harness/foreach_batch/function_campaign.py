@@ -22,8 +22,10 @@ from sinkproof.foreach_batch.certifying_query import (
     FAR_LARGER_BATCH_ROWS,
     KILL,
     LARGE_BATCH_ROWS,
+    LONG_QUERIES,
     POINTS,
     QUERIES,
+    TWELVE_BATCHES,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
@@ -37,7 +39,7 @@ from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.reports.document import ClosureResult
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.numbers_in_code import has_number_between
+from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between
 from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.workload.jobs import (
@@ -49,6 +51,7 @@ from sinkproof.workload.jobs import (
     OUTAGE_JOB,
 )
 
+ROUND_ABOUT: Final = 4  # batches more than twice a number
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
 
@@ -138,6 +141,7 @@ class SimulatedFunctionCampaign(Campaign):
         with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
             self.stage.run = strike_calls(
                 *(self.drivers, self.query, self.results),
+                elsewhere=self.deaths_in_other_batches(),
                 deadline=self.ends or self.deadline,
                 holds=self.ends is not None,
             )
@@ -225,6 +229,16 @@ class SimulatedFunctionCampaign(Campaign):
         ):
             yield Schedule(job=FAR_LARGER_DATA_JOB)
 
+    def long_queries(self) -> Iterator[Schedule]:
+        """Where a number in the code may count batches: as many come as it takes to exceed it twice, or once."""
+        files, least = self.contract.given.files, TWELVE_BATCHES + 1
+        for job, batches in LONG_QUERIES.items():
+            is_longest = batches == max(LONG_QUERIES.values())
+            most = batches - 1 if is_longest else batches // 2 - ROUND_ABOUT
+            if has_number_between(files, least, most) or (is_longest and counts_in_bytes(files)):
+                yield Schedule(job=job)
+            least = most + 1
+
     def _of_other(self, job: str) -> Iterator[Schedule]:
         yield Schedule(job=job)
         if self.copies:
@@ -235,10 +249,16 @@ class SimulatedFunctionCampaign(Campaign):
 
     def deaths_in_other_batches(self) -> Iterator[Schedule]:
         """Where only they lead: new lines, and further turns of loops if a number in the code may be a chunk's size."""
-        chunks = self._has_number(BATCH_ROWS)
-        for job, trail in self.trails.items():
-            for fault in deaths_in_other_batches(self.usual.trail, trail, chunks=chunks):
-                yield Schedule((fault,), job=job)
+        chunks, struck = self._has_number(BATCH_ROWS), set[str]()
+        for job, trail in sorted(self.trails.items(), key=lambda item: item[0] in LONG_QUERIES):
+            known, is_long = frozenset(struck), job in LONG_QUERIES
+            for fault in deaths_in_other_batches(self.usual.trail, trail, chunks=chunks and not is_long, late=is_long):
+                if is_long and self.deadline.over:
+                    self.stage.cut = "the budget ended before every line that only many batches execute was struck"
+                    return
+                if not (is_long and fault.point in known):
+                    struck.add(fault.point)
+                    yield Schedule((fault,), job=job)
 
     def outages(self) -> Iterator[Schedule]:
         self.results.notes.append(
@@ -288,6 +308,7 @@ ERRORS_AND_OTHER_BATCHES: Final[Plan] = (
     ),
 )
 FAR_LARGER_BATCHES: Final = Stage(name="far larger batches", schedules=SimulatedFunctionCampaign.far_larger_batches)
+MANY_MORE_BATCHES: Final = Stage(name="many more batches", schedules=SimulatedFunctionCampaign.long_queries)
 ERRORS_ELSEWHERE: Final = Stage(
     name="errors of calls that only other batches make, or recoveries",
     schedules=SimulatedFunctionCampaign.errors_elsewhere,
@@ -296,6 +317,7 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
     *ERRORS_AND_OTHER_BATCHES,
     FAR_LARGER_BATCHES,
+    MANY_MORE_BATCHES,
     Stage(name="deaths where only such batches lead", schedules=SimulatedFunctionCampaign.deaths_in_other_batches),
     Stage(name="a death inside one call", explore=SimulatedFunctionCampaign.crash_inside),
     Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
@@ -304,6 +326,7 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
 )
 WITHOUT_COPIES: Final[Plan] = (
     *ERRORS_AND_OTHER_BATCHES,
+    MANY_MORE_BATCHES,
     Stage(name="a death or an error inside one call", explore=SimulatedFunctionCampaign.strike_calls),
     FAR_LARGER_BATCHES,  # after deaths, as recoveries run statements of their own
     ERRORS_ELSEWHERE,

@@ -29,6 +29,7 @@ from sinkproof.foreach_batch.certifying_query import (
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
+from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS
@@ -113,6 +114,9 @@ class FunctionResults(CampaignResults):
         sentence = named_query(schedule.job).sentence
         about = f" (job={schedule.job}: {sentence})" if sentence else ""
         return replace(super()._finding(anomaly, schedule, result), why=in_words(anomaly) + where + about)
+
+    def source_of(self, job: str) -> Input:
+        return named_query(job).ledger.source
 
     def document(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellResult:
         coverage = self.coverage

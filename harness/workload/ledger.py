@@ -18,7 +18,7 @@ class Ledger:
 
     def __init__(self, source: Input) -> None:
         self._ranges = {split: (source.first(split), source.length(split)) for split in range(source.splits)}
-        self._source = source
+        self.source = source
         self._below: dict[tuple[tuple[int, int], ...], frozenset[Identity]] = {}
 
     @cached_property
@@ -29,9 +29,9 @@ class Ledger:
     @cached_property
     def rows(self) -> dict[Identity, Row]:
         batches = (
-            self._source.batch(split, offset)
+            self.source.batch(split, offset)
             for split, ends in self._ranges.items()
-            for offset in range(*ends, self._source.batch_rows)
+            for offset in range(*ends, self.source.batch_rows)
         )
         return {(row.split, row.offset): row for batch in batches for row in batch}
 

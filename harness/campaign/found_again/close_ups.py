@@ -19,6 +19,7 @@ from sinkproof.reports.document import Finding
 from sinkproof.reports.finding_groups import by_weight
 from sinkproof.reports.json_files import plain
 from sinkproof.subject.claims import ORACLE_CLAIMS, READ_BESIDE
+from sinkproof.workload.jobs import input_of
 
 FINDINGS_MOST: Final = 3  # of one shell: reports show the first of each claim
 SECONDS_MOST: Final = 2.0  # after which none is begun
@@ -58,7 +59,7 @@ def _recorded(finding: Finding, runner: ScheduleRunner) -> Finding | None:
     shown = next((each for each in result.anomalies if each.oracle == finding.oracle), None)
     if shown is None or not result.fired:
         return None
-    sent = {row: row_sent(row, schedule.job) for row in (*shown.lost, *shown.extra)}
+    sent = {row: row_sent(row, input_of(schedule.job)) for row in (*shown.lost, *shown.extra)}
     return replace(finding, target=log.record(shown, sent), timeline=timeline(result))
 
 

@@ -72,7 +72,7 @@ def test_a_row_is_looked_up_in_a_batch_that_readers_read(job: str, step: int) ->
     source = input_of(job)
     first, end = source.first(1), source.length(1)
     for offset in (first, first + step - 1, first + step + 1, end - 1):
-        assert f"=v1.{offset}" in row_sent((1, offset), job)
-    assert "" == row_sent((1, end), job)
+        assert f"=v1.{offset}" in row_sent((1, offset), source)
+    assert "" == row_sent((1, end), source)
     kept = source._batches  # type: ignore[attr-defined]
     assert all((offset - source.first(split)) % step == 0 for split, offset in kept)

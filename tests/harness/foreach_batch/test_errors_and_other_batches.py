@@ -17,6 +17,7 @@ from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew
@@ -27,17 +28,22 @@ Findings = dict[str, str]  # schedule -> oracle
 
 
 @pytest.fixture
-def found(query: Callable[[str], SimulatedQuery]) -> Callable[[str], Findings]:
+def found_by(query: Callable[..., SimulatedQuery]) -> Callable[..., list[Finding]]:
     """What a campaign finds that breaks a claim."""
 
-    def by_a_campaign(function: str) -> Findings:
-        simulated = query(function)
+    def by_a_campaign(function: str, *, module: str = "without_spark") -> list[Finding]:
+        simulated = query(function, module=module)
         results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
         SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out(SIMULATED_FUNCTION_PLAN)
         assert [] == results.unknowns
-        return {each.schedule: each.oracle for each in results.findings if each.claimed}
+        return [each for each in results.findings if each.claimed]
 
     return by_a_campaign
+
+
+@pytest.fixture
+def found(found_by: Callable[..., list[Finding]]) -> Callable[[str], Findings]:
+    return lambda function: {each.schedule: each.oracle for each in found_by(function)}
 
 
 @pytest.fixture
@@ -114,6 +120,25 @@ def test_statements_that_run_jobs_are_known_by_the_methods_that_they_call(tmp_pa
         "        .mode('append').parquet('out'))\n"
     )
     assert {f"line(f.py:{number})" for number in (3, 5, 6)} == lines_with_jobs({str(file): "f.py"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "schedule", "oracle", "contents"),
+    [
+        ("keep_sixteen", "job=batches-40 no-fault", "O1", "0:0 k0=v0.0"),
+        ("compact", "job=batches-40 line(windows_of_batches.py:25)#17=kill-job", "O1", "1:7 k11=v1.7"),
+        ("compact_and_keep", "", "", ""),
+    ],
+)
+def test_what_is_wrong_only_after_as_many_batches_as_a_number_says_is_found(
+    function: str, schedule: str, oracle: str, contents: str, found_by: Callable[..., list[Finding]]
+) -> None:
+    findings = {each.schedule: each for each in found_by(function, module="windows_of_batches")}
+    assert bool(findings) == bool(schedule)
+    if schedule:
+        finding = findings[str(parse(schedule))]
+        assert (oracle, contents) == (finding.oracle, finding.contents[0])
 
 
 @pytest.mark.longer

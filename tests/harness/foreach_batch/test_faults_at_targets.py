@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,7 +46,13 @@ def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
 
 
 def campaign(
-    query: SimulatedQuery, folder: Path, *, seconds: float = 60, ends: Deadline | None = None, is_run: bool = True
+    query: SimulatedQuery,
+    folder: Path,
+    *,
+    stages: Sequence[str] = ("a death or an error inside one call",),
+    seconds: float = 60,
+    ends: Deadline | None = None,
+    is_run: bool = True,
 ) -> FunctionResults:
     results = FunctionResults(query.contract, query.scratch, progress=SILENT)
     carried_out = SimulatedFunctionCampaign(
@@ -56,7 +62,7 @@ def campaign(
         drivers=lambda: drivers(query, folder),
         ends=ends,
     )
-    carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name.startswith("a death")])
+    carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name in stages])
     assert is_run is not bool(results.unknowns)
     return results
 
@@ -107,6 +113,26 @@ def test_deaths_come_between_the_calls_that_only_large_batches_need(
         ending, state, _ = follow(simulated, parse(found[0]), inside=inside)
     assert (1, "") == (len(state.faults), ending.failure)
     assert 3 * 2400 < len(ending.committed)
+
+
+@pytest.mark.slow
+@needs_watch
+@pytest.mark.usefixtures("usual_batches_only")
+def test_deaths_at_lines_that_only_many_more_batches_execute_are_real(
+    query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    simulated = query("add_each_fifteenth", module="with_native_client")
+    stages = "many more batches", "a death or an error inside one call"
+    found = {parse(each.schedule): each for each in campaign(simulated, tmp_path, stages=stages).findings}
+    ((schedule, finding),) = [(each, found[each]) for each in found if found[each].claimed]
+    assert ("batches-40", "O2") == (schedule.job, finding.oracle)
+    assert finding.line is not None
+    assert "a sum" in finding.line.text
+    with drivers(simulated, tmp_path) as inside:
+        killed = inside.driver.child.pid
+        ending, state, _ = follow(simulated, schedule, inside=inside)
+        assert inside.driver.child.pid != killed
+    assert (1, 40 + 1) == (len(state.faults), len(ending.committed))
 
 
 @pytest.mark.slow

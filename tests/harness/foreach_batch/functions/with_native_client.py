@@ -14,6 +14,7 @@ SERVERS = []
 LIBC = ctypes.CDLL(None, use_errno=True)
 NO_SIGNAL = 0x4000
 PIECE = 20_000  # bytes
+EACH = 15
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -112,6 +113,15 @@ def piped(df, batch_id):
         with connection.makefile() as replies:
             if sum(1 for _ in zip(requests, replies, strict=False)) < len(requests):
                 raise ClientError("recv")
+
+
+def add_each_fifteenth(df, batch_id):
+    """Wrong: a death after the first request adds those rows again."""
+    if batch_id % EACH < EACH - 1:
+        put(df, batch_id)
+        return
+    ask(("add", "sum", *pairs(df)))
+    ask(("put", "done", ["a sum"]))
 
 
 def swallow(df, batch_id):
