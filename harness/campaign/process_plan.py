@@ -332,5 +332,9 @@ AT_LINES: Final[Plan] = (
         needs=(Need.SERVICE,),
     ),
     Stage(name="later occurrences", schedules=single_faults.later_occurrences),
+    Stage(
+        name="every time at each line, with other parallelism, large batches",
+        schedules=single_faults.every_time_at_lines,
+    ),
 )
 PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *REGISTERED_FAULTS, *AT_LINES)

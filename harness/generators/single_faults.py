@@ -28,6 +28,7 @@ from sinkproof.generators.fault_sites import (
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.workload.jobs import (
+    LARGE_BATCHES_JOB,
     LONG_WAITS_JOB,
     OTHER_HOSTS_JOB,
     REUSED_PROCESS_JOB,
@@ -244,3 +245,14 @@ def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:
     yield from first_time_at_lines(campaign, kind="kill-job")
     for kind in ("kill", "stop"):
         yield from (Schedule((fault,)) for fault in places(baseline, kind, lines=True, sparse=True))
+
+
+def every_time_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
+    """Each occurrence of each line, also in the jobs that go on with another parallelism. With large batches, where a
+    line runs hundreds of times: the first, the middle and the last.
+    """
+    for job in (STANDARD, *campaign.rescaled_jobs, LARGE_BATCHES_JOB):
+        baseline = campaign.traced_baseline if job == STANDARD else campaign.run_traced(Schedule(job=job))
+        sparse = job == LARGE_BATCHES_JOB
+        kinds = [places(baseline, kind, lines=True, sparse=sparse) for kind in ("kill", "stop", "pause")]
+        yield from (Schedule((fault,), job=job) for fault in in_turn(kinds))

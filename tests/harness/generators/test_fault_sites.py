@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
+from sinkproof.generators.single_faults import every_time_at_lines
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -39,3 +44,24 @@ def test_before_the_last_vote_the_last_call_of_each_kind_is_a_place(baseline: Ru
     commits = baseline.trace[:last_vote].count((votes, "commit.before"))
     assert commits < baseline.trace.count((votes, "commit.before"))
     assert {f"sink[0].pre_commit.before#{promises}=error", f"sink[1].commit.before#{commits}=error"} <= faults
+
+
+@pytest.mark.slow
+def test_every_time_at_each_line_comes_with_other_parallelism_but_three_times_with_large_batches(
+    tmp_path: Path,
+) -> None:
+    contract = load(f"{Path(__file__).parents[2]}/zoo/renamed_files.py:LinkedFilesUncopied")
+    with process_runner(contract, Scratch(name="lines", path=tmp_path, shell="process")) as made:
+
+        def run_traced(schedule: Schedule) -> RunResult:
+            return made.run(schedule, trace_lines=True)
+
+        usual = run_traced(Schedule())
+        campaign: Any = SimpleNamespace(traced_baseline=usual, rescaled_jobs=("scale-in",), run_traced=run_traced)
+        faults = [(schedule.job, *schedule.faults) for schedule in every_time_at_lines(campaign)]
+    times = Counter((actor, point) for actor, point in usual.trace if is_line(point))
+    assert 2 * 3 * sum(times.values()) + 3 * sum(min(3, each) for each in times.values()) == len(faults)
+    assert {"standard", "scale-in", "large-batches"} == {job for job, _ in faults}
+    assert {"kill", "stop", "pause"} == {fault.kind for _, fault in faults}
+    most = max(times.values())
+    assert most < max(fault.occurrence for job, fault in faults if job == "large-batches")
