@@ -55,6 +55,10 @@ class Progress:
         """
         return self
 
+    def is_convicted_elsewhere(self) -> bool:
+        """Whether another shell has broken a claim of the subject by real faults: little is left to be found out."""
+        return False
+
     def say(self, text: str) -> None:
         """A sentence that stays."""
 

@@ -1,4 +1,7 @@
-"""The current step of a process, in memory shared with its caller: readable also when the process hangs or has died."""
+"""The current step of a process, in memory shared with its caller: readable also when the process hangs or has died.
+
+The caller notes there, once, that what the process still looks for was found elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from typing import Final
 
 STEP_BYTES: Final = 300
+FOUND: Final = b"!"  # after the step
 
 
 class StepStatus:
@@ -19,6 +23,9 @@ class StepStatus:
         what = os.pread(self.descriptor, STEP_BYTES, 0).decode(errors="replace").strip()
         return f"trying {what}" if what else "starting"
 
+    def note_found_elsewhere(self) -> None:
+        os.pwrite(self.descriptor, FOUND, STEP_BYTES)
+
     def close(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -28,3 +35,7 @@ class StepStatus:
 def report_step(descriptor: int, what: str) -> None:
     """Called by the process before each step."""
     os.pwrite(descriptor, what.encode()[:STEP_BYTES].ljust(STEP_BYTES), 0)
+
+
+def is_found_elsewhere(descriptor: int) -> bool:
+    return os.pread(descriptor, len(FOUND), STEP_BYTES) == FOUND

@@ -51,7 +51,8 @@ def within_budget(task: Task) -> ShouldStop:
             confirms = task.shell == "simulated" and results.breaks_a_claim and not results.contract.is_ours
             left = min(CONFIRMING_SECONDS, CONFIRMING_SHARE * task.budget_seconds) if confirms else 0
             return spent >= task.budget_seconds - left
-        if spent < task.budget_seconds * (SHARE_IF_VIOLATED if results.breaks_a_claim else 1):
+        is_convicted = results.breaks_a_claim or results.progress.is_convicted_elsewhere()
+        if spent < task.budget_seconds * (SHARE_IF_VIOLATED if is_convicted else 1):
             return False
         busy = os.getloadavg()[0] / (os.cpu_count() or 1)
         least = SECONDS_ON_SERVICES[task.shell] if results.services.used else 0.0
@@ -61,7 +62,7 @@ def within_budget(task: Task) -> ShouldStop:
             return True
         if results.steering.deferred_to_processes:
             return True
-        return results.breaks_a_claim or has_least(results, task)
+        return is_convicted or has_least(results, task)
 
     return should_stop
 

@@ -24,7 +24,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
-from sinkproof.chaos.processes.current_step import StepStatus, report_step
+from sinkproof.chaos.processes.current_step import StepStatus, is_found_elsewhere, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.standard_library import defines_standard_module
@@ -94,6 +94,9 @@ class Reporting(Progress):
     def found(self, findings: int, text: str) -> None:
         self.send("found", findings, text)
 
+    def is_convicted_elsewhere(self) -> bool:
+        return is_found_elsewhere(self.status)
+
 
 def work(inside: Inside, task: Task) -> None:
     """The entry of a worker process."""
@@ -137,6 +140,7 @@ class Worker:
     status: StepStatus
     silence: Deadline
     progress: Progress
+    has_convicted: bool = False  # a claim is broken, without a simulation
 
     @property
     def name(self) -> str:
@@ -151,7 +155,10 @@ class Worker:
 
 
 def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Generator[tuple[Task, Any], None, None]:
-    """Yields (task, result or Failure) as tasks end. Closing the generator kills the workers that still run."""
+    """Yields (task, result or Failure) as tasks end. Closing the generator kills the workers that still run.
+
+    Real faults that convict a subject are noted in the other shells that still run it.
+    """
     waiting, running = list(tasks), list[Worker]()
     if not waiting:
         return
@@ -182,6 +189,9 @@ def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
     """Takes workers with a result out of `running`, and yields their results."""
     for worker in list(running):
         result = _receive(worker)
+        if worker.has_convicted:
+            for other in (each for each in running if each.task.locator == worker.task.locator):
+                other.status.note_found_elsewhere()
         if result is not None:
             running.remove(worker)
             _end(worker)
@@ -216,6 +226,8 @@ def _receive(worker: Worker) -> Any:
             worker.silence = Deadline(worker.silence_seconds)
             if kind == "result":
                 return rest[0]
+            if kind == "found":
+                worker.has_convicted = rest[0] > 0 and worker.task.shell != "simulated" and bool(worker.task.locator)
             if kind == "step":
                 worker.progress.step(*rest[:2], schedules=rest[2])
             else:

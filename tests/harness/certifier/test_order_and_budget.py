@@ -17,7 +17,7 @@ from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.reports.certificate_file import CertificateWriter
 from sinkproof.reports.certificate_file import load as load_certificate
 from sinkproof.reports.document import Finding
-from sinkproof.reports.progress import SILENT
+from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.loading import load
 
 ZOO = Path(__file__).parents[2] / "zoo"
@@ -62,7 +62,7 @@ def test_shells_that_may_meet_at_what_setup_makes_run_one_after_the_other(
         (True, "process", True, 10.0),
         (True, "simulated", True, 7.5),  # its findings are still to be confirmed
         (False, "process", True, 5.0),
-        (False, "process", False, 240.0),  # much is missing that a verdict needs
+        (False, "process", False, 480.0),  # much is missing that a verdict needs
     ],
 )
 def test_when_a_campaign_ends(
@@ -74,6 +74,25 @@ def test_when_a_campaign_ends(
     results = CampaignResults(contract=load(LOCATOR), shell=shell)
     results.findings += [FINDING] if is_convicted else []
     should_stop = within_budget(Task(locator=LOCATOR, shell=shell, budget_seconds=10, budget_holds=holds))
+    clock[0] = ends_after - 0.1
+    assert not should_stop(results)
+    clock[0] = ends_after + 0.1
+    assert should_stop(results)
+
+
+@pytest.mark.parametrize(("is_convicted", "ends_after"), [(True, 5.0), (False, 480.0)])
+def test_a_simulation_ends_early_where_real_faults_have_convicted_the_subject(
+    is_convicted: bool, ends_after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shared(Progress):
+        def is_convicted_elsewhere(self) -> bool:
+            return is_convicted
+
+    clock = [0.0]
+    monkeypatch.setattr(campaign_budget, "now", lambda: clock[0])
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    results = CampaignResults(contract=load(LOCATOR), shell="simulated", progress=Shared())
+    should_stop = within_budget(Task(locator=LOCATOR, shell="simulated", budget_seconds=10))
     clock[0] = ends_after - 0.1
     assert not should_stop(results)
     clock[0] = ends_after + 0.1

@@ -1,14 +1,23 @@
-"""When a worker process counts as hung."""
+"""When a worker process counts as hung, and what it learns of the others."""
 
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
 
 import pytest
 
 from sinkproof.campaign.task import Task
-from sinkproof.certifier.task_processes import Worker
+from sinkproof.certifier import task_processes
+from sinkproof.certifier.task_processes import Reporting, Worker, run_tasks
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.reports.progress import SILENT
+
+CONVICTED: Final = "sinks.py:Convicted"
+PATIENCE_SECONDS: Final = 1.0  # of a simulation that learns nothing
 
 
 @pytest.mark.parametrize(
@@ -26,3 +35,33 @@ def test_a_run_alone_may_be_long_where_its_shell_gives_up_calls_that_hang(
     nothing: Any = None  # no process is started
     task = Task(locator="sinks.py:Sink", shell=shell, budget_seconds=0, schedule=schedule, hang_seconds=10.0)
     assert seconds == Worker(task, nothing, nothing, nothing, nothing).silence_seconds
+
+
+def work(inside: Inside, task: Task) -> None:
+    """The entry of a worker: a simulation ends when it learns of a conviction, or gives up."""
+    reporting, deadline = Reporting(inside), Deadline(30.0 if task.locator == CONVICTED else PATIENCE_SECONDS)
+    if task.shell == "simulated":
+        while not (reporting.is_convicted_elsewhere() or deadline.over):
+            Event().wait(0.01)
+            reporting.step("waiting", 0)
+        reporting.send("result", reporting.is_convicted_elsewhere())
+    else:
+        reporting.found(1, "")
+        reporting.send("result", "done")
+
+
+@pytest.mark.parametrize(
+    ("locator", "other", "learns"),
+    [(CONVICTED, CONVICTED, True), (CONVICTED, "sinks.py:Another", False), ("", "", False)],
+)
+def test_a_simulation_learns_that_real_faults_have_convicted_its_subject(
+    locator: str, other: str, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:work")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    tasks = [
+        Task(locator=other, shell="simulated", budget_seconds=0),
+        Task(locator=locator, shell="process", budget_seconds=0),
+    ]
+    results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
+    assert {"simulated": learns, "process": "done"} == results
