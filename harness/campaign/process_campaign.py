@@ -83,7 +83,7 @@ class CampaignInProcesses(Campaign):
         self.results.own_code = runner.own_code
         self.unexecuted = [] if self.contract.is_ours else self._reachable()
         self.errors_of_unknown_calls: Sequence[Schedule] = ()
-        self.late_calls: Sequence[Schedule] = ()
+        self.late_calls: list[Schedule] = []
         self.waited_for: dict[Schedule, None] = {}  # one zombie each, which resumed early
 
     def _reachable(self) -> Sequence[Statement]:
@@ -144,7 +144,9 @@ class ProcessCampaign(CampaignInProcesses):
         else:
             self.take(recorded)
             self.errors_of_unknown_calls = native_calls.errors_at_unknown_calls(recorded)
+            restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(self),)))
             self.late_calls = native_calls.late_calls_of_commits(recorded)
+            self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
 
     def fail_unknown_calls(self) -> None:
         """A full disk, where lines write to files that are open; a lost connection, where a client in C sends. Where no

@@ -87,7 +87,7 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="late effect of each outward call of a commit",
+        name="late effect of each outward call of a commit, in recoveries, too",
         schedules=lambda campaign: campaign.late_calls,
         needs=WATCHED_SINK,
         required=True,

@@ -23,6 +23,7 @@ from sinkproof.workload.jobs import (
     DAY_BEFORE,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
+    EQUAL_ROWS_JOB,
     FAR_LARGER_DATA_JOB,
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
@@ -32,6 +33,7 @@ from sinkproof.workload.jobs import (
 from sinkproof.workload.ledger import Identity, Ledger
 from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
+    EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
     TWELVE_OF_BOTH_INPUT,
@@ -121,6 +123,7 @@ QUERIES: Final[Mapping[str, Query]] = {
         GeneratedInput(make_row_of_one_line, splits=SPLITS, rows_per_split=EDGE_CASE_INPUT.rows_per_split),
         "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
     ),
+    EQUAL_ROWS_JOB: _in_equal_batches(EQUAL_ROWS_INPUT, "rows differ in nothing but their offsets"),
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
     MANY_CHECKPOINTS_JOB: Query(
         sentence="twelve batches and twelve splits, so that ids have one digit and two; offsets begin late",

@@ -45,6 +45,7 @@ from sinkproof.subject.source_files import reachable_in
 from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
+    EQUAL_ROWS_JOB,
     FAR_LARGER_DATA_JOB,
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
@@ -215,7 +216,7 @@ class SimulatedFunctionCampaign(Campaign):
 
     def other_batches(self) -> Iterator[Schedule]:
         """Each query without a fault, and with a death before a commit."""
-        for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
+        for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
             yield from self._of_other(job)
 
     def far_larger_batches(self) -> Iterator[Schedule]:

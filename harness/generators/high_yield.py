@@ -28,6 +28,7 @@ from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
+    EQUAL_ROWS_JOB,
     LARGE_BATCHES_JOB,
     LATE_SETTLING_JOB,
     LONG_IDLE_JOB,
@@ -170,7 +171,7 @@ def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedul
     long = [Schedule((fault,), job=MANY_CHECKPOINTS_JOB) for fault in late]
     long += [Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in decided[1:2]]
     if campaign.has_breakable_service:
-        return [Schedule(job=EDGE_CASE_VALUES_JOB), *long[1:]]
+        return [*(Schedule(job=job) for job in (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB)), *long[1:]]
     rare = [job for job in RARE_ONCE if job != LONG_IDLE_JOB or campaign.contract.expires_after is None]
     return [*(Schedule(job=job) for job in (*PLAIN_JOBS, *rare)), *long]
 

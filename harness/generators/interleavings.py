@@ -17,7 +17,7 @@ from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, passes, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, passes, places, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.subject.numbers_in_code import has_name
@@ -120,6 +120,12 @@ def death_with_several_to_commit(campaign: CampaignView) -> tuple[Fault, ...]:
     baseline = campaign.baseline
     death = [fault for fault in spread(baseline, "kill-job", times=EACH) if fault.point == DECIDED][-1]
     return (*all_notifications_but_the_last(baseline), death)
+
+
+def death_after_first_commit(campaign: CampaignView) -> Fault:
+    """Of the whole job, so that restored sinks find what they have committed."""
+    committed = [fault for fault in places(campaign.baseline, "kill-job") if fault.point == "notify_complete.after"]
+    return [fault for fault in committed if fault.occurrence == 1][-1]
 
 
 def faults_in_commits_of_two_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:

@@ -80,8 +80,8 @@ def deaths_without_notifications(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def deaths_in_plain_jobs(campaign: CampaignView) -> Iterator[Schedule]:
-    """Deaths right after decisions in the jobs with odd values, many rows, many checkpoints; in the last of them also
-    many lost messages.
+    """Deaths right after decisions in the jobs with odd values, equal rows, many rows, many checkpoints; in the last of
+    them also many lost messages.
     """
     for job in PLAIN_JOBS:
         alone = campaign.run(Schedule(job=job))

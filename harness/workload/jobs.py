@@ -25,6 +25,7 @@ from sinkproof.workload.job_plans import also_empty_batches, restored_with, two_
 from sinkproof.workload.rows import (
     BATCHES_PER_CHECKPOINT,
     EDGE_CASE_INPUT,
+    EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
     HUNDREDS_OF_CHECKPOINTS_INPUT,
     LARGE_BATCHES_INPUT,
@@ -78,6 +79,7 @@ OUTAGE_JOB: Final = "outage"
 LATE_SETTLING_JOB: Final = "late-settling"
 REUSED_PROCESS_JOB: Final = "reused-process"
 EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
+EQUAL_ROWS_JOB: Final = "equal-rows"
 LARGE_BATCHES_JOB: Final = "large-batches"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 MANY_CHUNKS_JOB: Final = "many-chunks"
@@ -100,7 +102,9 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)  # without faults, and a few deaths
+PLAIN_JOBS: Final = (  # without faults, and a few deaths
+    *(EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB),
+)
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
@@ -206,6 +210,7 @@ EVERY_JOB: Final = {
     ),
     # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
+    EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
         "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
         source=EDGE_CASE_INPUT,

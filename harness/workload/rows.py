@@ -115,6 +115,11 @@ def make_edge_case_row(split: int, offset: int) -> Row:
     return Row(split, offset, key, value, time)
 
 
+def make_equal_row(split: int, offset: int) -> Row:
+    """What one checkpoint of a sink holds equals what the next one holds, but for offsets."""
+    return Row(split, offset, KEYS[split][offset % SINKS][0], "v", EVENTS_APART_MS)
+
+
 def make_row_of_far_larger_data(split: int, offset: int) -> Row:
     row = make_row(split, offset)
     return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=offset * 1000)
@@ -164,6 +169,7 @@ LATE_FIRST_ROWS_INPUT: Final = _input(make_late_first_row)
 REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
 EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
+EQUAL_ROWS_INPUT: Final = _input(make_equal_row)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
 HUNDREDS_OF_CHECKPOINTS_INPUT: Final = _input(
     make_row, rows=(HUNDREDS_OF_CHECKPOINTS + 20) * BATCHES_PER_CHECKPOINT, batch_rows=1

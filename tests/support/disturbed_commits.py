@@ -91,17 +91,56 @@ class MarkedParts:
             yield from json.loads(mark.with_suffix("").read_text() or "[]")
 
 
+def put_in_one_step(part: Path, text: str) -> None:
+    temporary = part.with_name(f"temporary-{os.getpid()}")
+    temporary.write_text(text)
+    temporary.rename(part)
+
+
 class Renamed(InPlace):
     def put(self, part: Path, text: str) -> None:
-        temporary = part.with_name(f"temporary-{os.getpid()}")
-        temporary.write_text(text)
-        temporary.rename(part)
+        put_in_one_step(part, text)
 
 
 class MarkedAndRenamed(MarkedParts):
     """Right: what a late attempt puts in its place is the same."""
 
     make = Renamed
+
+
+class RenamedOnce(InPlace):
+    """A restored sink writes its parts again, over what is there."""
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        part = self.folder / f"part-{marker[0]}-{marker[1]}.whole"
+        if part.exists():
+            self.put_again(part, json.dumps(rows))
+        else:
+            put_in_one_step(part, json.dumps(rows))
+
+    def put_again(self, part: Path, text: str) -> None:
+        part.write_text(text)
+
+
+class WritesOver(MarkedParts):
+    """Wrong: a suspended attempt that recovers empties what its successor has written, and may die then."""
+
+    make = RenamedOnce
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for part in sorted(scratch.path.glob("*.whole")):
+            yield from json.loads(part.read_text() or "[]")
+
+
+class RenamedAgain(RenamedOnce):
+    def put_again(self, part: Path, text: str) -> None:
+        put_in_one_step(part, text)
+
+
+class RenamesOver(WritesOver):
+    """Right: what a late attempt puts in its place is the same."""
+
+    make = RenamedAgain
 
 
 class LeftToOthers(Renamed):

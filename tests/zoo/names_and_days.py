@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from waiting_rows import NamesFilesByKeys, Waiting, Waits
@@ -115,3 +117,21 @@ class EmptyKeysAreLeftOut(Waiting):
     """Wrong: an empty key is a key."""
 
     make = OnlyWithKeys
+
+
+class ByContent(Waits):
+    def write(self, batch: Batch) -> None:
+        self.rows += [(row.split, row.offset, row.key, row.value) for row in batch]
+
+    def publish(self, subtask: int, checkpoint_id: int, rows: Any) -> None:
+        self.digest = hashlib.sha256(json.dumps([row[2:] for row in rows]).encode()).hexdigest()
+        super().publish(subtask, checkpoint_id, rows)
+
+    def name(self, subtask: int, checkpoint_id: int) -> str:
+        return self.digest
+
+
+class NamedByContent(Waiting):
+    """Wrong: a checkpoint with the keys and values of an earlier one is another one."""
+
+    make = ByContent

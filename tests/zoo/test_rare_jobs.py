@@ -20,6 +20,7 @@ SHOWN_BY_A_JOB: Final = {
     "names_and_days:ShortTexts": "job=edge-case-values no-fault",
     "names_and_days:PathsOfKeys": "job=edge-case-values no-fault",
     "names_and_days:EmptyKeysAreLeftOut": "job=edge-case-values no-fault",
+    "names_and_days:NamedByContent": "job=equal-rows no-fault",
 }
 ALTERED: Final = ("BlanksAtTheEnds", "LikeNumbers", "ShortTexts")
 RIGHT_IN_EACH: Final = "names_and_days:NothingAltered"

@@ -28,7 +28,6 @@ from sinkproof.generators.native_calls import (
     distinct,
     edges_of,
     kills_in_native_code,
-    late_calls_of_commits,
     unexplained,
 )
 from sinkproof.judging.oracle import Anomaly
@@ -108,18 +107,6 @@ def test_a_campaign_pauses_between_the_pieces_that_only_large_batches_are_writte
     lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
     assert found == ("job=large-batches sink[0].syscall(write log)#2=pause" in lost)
     assert found == bool(results.findings)
-
-
-@needs_watch
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("MarkedParts", {"O1", "O9"}), ("MarkedAndRenamed", set())])
-def test_each_call_of_a_commit_lands_as_the_last_thing_that_a_replaced_attempt_does(name: str, found: set[str]) -> None:
-    with runner_of(name, sinks=COMMITS) as runner:
-        results = campaign(runner, plan=[NATIVE_CODE[0], NATIVE_CODE[3]])
-    shown = {
-        finding.oracle for finding in results.findings if finding.schedule.endswith("syscall(openat part-*-*)#1=land")
-    }
-    assert found == shown == {finding.oracle for finding in results.findings}
 
 
 @needs_watch
@@ -260,23 +247,6 @@ def test_a_run_without_faults_that_fails_under_the_watch_convicts_nothing(record
     said = why_not_watched(replace(run_of(WRITE), **{"rows_committed": 24, **recorded}))
     assert said.startswith(why)
     assert bool(why) is bool(said)
-
-
-def test_of_each_call_that_a_commit_makes_after_a_line_the_first_lands_late() -> None:
-    once = (
-        "notify_complete.before",
-        "line(a.py:1)",
-        WRITE,
-        WRITE,
-        "line(a.py:2)",
-        WRITE,
-        SYNC,
-        "notify_complete.after",
-    )
-    result = run_of("line(a.py:1)", SYNC, *once, "line(a.py:3)", WRITE, *once)
-    assert [f"sink[0].{WRITE}#1=land", f"sink[0].{WRITE}#3=land", f"sink[0].{SYNC}#2=land"] == [
-        str(schedule) for schedule in late_calls_of_commits(result)
-    ]
 
 
 def test_faults_come_between_and_after_the_calls_that_only_larger_batches_lead_to() -> None:

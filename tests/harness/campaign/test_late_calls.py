@@ -1,0 +1,89 @@
+"""A call of a replaced attempt takes effect late, and is the last thing that the attempt does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import NATIVE_CODE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.native_calls import late_calls_of_commits, late_calls_of_recoveries
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, scratch_folder
+
+SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
+STAGES = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "late effect"))]
+WRITE, SYNC = "syscall(write rows)", "syscall(fsync rows)"
+COMMIT = (
+    *("notify_complete.before", "line(a.py:1)", WRITE, WRITE, "line(a.py:2)", WRITE, SYNC),
+    "notify_complete.after",
+)
+
+
+@contextmanager
+def runner_of(name: str) -> Iterator[ProcessRunner]:
+    with (
+        scratch_folder() as folder,
+        process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name="late", path=folder, shell="process")) as runner,
+    ):
+        yield runner
+
+
+def run_of(*points: str) -> RunResult:
+    """Of one sink."""
+    return RunResult(
+        schedule=parse("no-fault"),
+        struck=(),
+        anomalies=(),
+        trace=[(0, point) for point in points],
+        names=("sink[0]",),
+        history=[],
+        finished=True,
+        failure="",
+        rows_committed=0,
+        rows_committed_after=0,
+    )
+
+
+def test_of_each_call_that_a_commit_makes_after_a_line_the_first_lands_late() -> None:
+    result = run_of("line(a.py:1)", SYNC, *COMMIT, "line(a.py:3)", WRITE, *COMMIT)
+    assert [f"sink[0].{WRITE}#1=land", f"sink[0].{WRITE}#3=land", f"sink[0].{SYNC}#2=land"] == [
+        str(schedule) for schedule in late_calls_of_commits(result)
+    ]
+
+
+def test_calls_that_only_recoveries_make_land_late_in_a_recovery() -> None:
+    opened = ("open.before", "line(a.py:1)", WRITE, "open.after")
+    death = parse("sink[0].notify_complete.after#1=kill-job")
+    again = ("open.before", "line(a.py:1)", WRITE, "line(a.py:2)", WRITE, "open.after")
+    recovery = replace(run_of(*opened, *COMMIT, *again), schedule=death)
+    assert [f"{death} sink[0].{WRITE}#6=land"] == [
+        str(schedule) for schedule in late_calls_of_recoveries(recovery, run_of(*opened, *COMMIT))
+    ]
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "found", "place"),
+    [
+        ("MarkedParts", {"O1", "O9"}, "sink[0].syscall(openat part-*-*)#1=land"),
+        ("MarkedAndRenamed", set(), ""),
+        ("WritesOver", {"O1", "O9"}, "notify_complete.after#1=kill-job sink[0].syscall(openat part-*-*.whole)#1=land"),
+        ("RenamesOver", set(), ""),
+    ],
+)
+def test_each_call_lands_as_the_last_thing_that_a_replaced_attempt_does(name: str, found: set[str], place: str) -> None:
+    with runner_of(name) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out(STAGES)
+    shown = {finding.oracle for finding in results.findings if place and finding.schedule.endswith(place)}
+    assert found == shown == {finding.oracle for finding in results.findings}
