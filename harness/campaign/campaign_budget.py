@@ -54,17 +54,21 @@ def within_budget(task: Task) -> ShouldStop:
         is_convicted = results.breaks_a_claim or results.progress.is_convicted_elsewhere()
         if spent < task.budget_seconds * (SHARE_IF_VIOLATED if is_convicted else 1):
             return False
-        busy = os.getloadavg()[0] / (os.cpu_count() or 1)
         least = SECONDS_ON_SERVICES[task.shell] if results.services.used else 0.0
         least += SECONDS_ON_HOSTS if results.steering.on_hosts else 0.0
         least += INSIDE_SECONDS_MOST if results.services.options.inside_service else 0.0
-        if spent > max(least, seconds_if_slow(busy)):
+        if spent > max(least, seconds_if_slow(runnable_per_core())):
             return True
         if results.steering.deferred_to_processes:
             return True
         return is_convicted or has_least(results, task)
 
     return should_stop
+
+
+def runnable_per_core() -> float:
+    """Processes, over the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def seconds_if_slow(busy: float) -> float:

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from sinkproof.campaign.campaign_budget import runnable_per_core
 from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.stage import Plan, Stage, StageCoverage
-from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import (
     BATCH_ROWS,
+    BATCHES,
     BEFORE_BATCH,
     BEFORE_COMMIT,
     EARLY,
@@ -52,6 +54,7 @@ from sinkproof.workload.jobs import (
     OUTAGE_JOB,
 )
 
+LONG_SECONDS_MOST: Final = 60.0  # of many more batches, where the machine is idle
 ROUND_ABOUT: Final = 4  # batches more than twice a number
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
@@ -81,6 +84,7 @@ class SimulatedFunctionCampaign(Campaign):
         self.ends = ends
         self._reached = 0  # points, when a run was last seen to be alive
         self.usual = Experiment()  # the run without faults, and what it passed
+        self.seconds_of_batch = 0.0
         self.exploration = Exploration(query, should_stop=lambda: deadline.over, step=self._begin_state)
 
     def prepare(self) -> bool:
@@ -104,7 +108,9 @@ class SimulatedFunctionCampaign(Campaign):
         else:
             results.find_all(baseline)
         if can_crash:
+            began = now()
             _, _, self.usual.trail = follow(self.query, Schedule())
+            self.seconds_of_batch = (now() - began) / BATCHES
             self.usual.passed = Counter(point for _, point, _ in self.usual.trail)
             results.note_calls(Schedule(), self.usual.trail)
         return can_crash
@@ -237,6 +243,9 @@ class SimulatedFunctionCampaign(Campaign):
             is_longest = batches == max(LONG_QUERIES.values())
             most = batches - 1 if is_longest else batches // 2 - ROUND_ABOUT
             if has_number_between(files, least, most) or (is_longest and counts_in_bytes(files)):
+                if batches * self.seconds_of_batch > LONG_SECONDS_MOST * max(1.0, runnable_per_core()):
+                    self.stage.cut = f"given up, as {batches} batches take too long"
+                    return
                 yield Schedule(job=job)
             least = most + 1
 

@@ -10,6 +10,7 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
+from sinkproof.foreach_batch import function_campaign
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
 from sinkproof.foreach_batch.certifying_query import QUERIES, named_query
 from sinkproof.foreach_batch.failing_jobs import lines_with_jobs
@@ -139,6 +140,20 @@ def test_what_is_wrong_only_after_as_many_batches_as_a_number_says_is_found(
     if schedule:
         finding = findings[str(parse(schedule))]
         assert (oracle, contents) == (finding.oracle, finding.contents[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seconds_of_batch", "jobs"), [(0.001, ["batches-40"]), (10.0, [])])
+def test_many_more_batches_are_given_up_where_each_takes_long(
+    seconds_of_batch: float, jobs: list[str], query: Callable[..., SimulatedQuery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(function_campaign, "runnable_per_core", lambda: 1.0)
+    simulated = query("keep_sixteen", module="windows_of_batches")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
+    campaign.seconds_of_batch = seconds_of_batch
+    assert jobs == [schedule.job for schedule in campaign.long_queries()]
+    assert bool(jobs) != bool(campaign.stage.cut)
 
 
 @pytest.mark.longer
