@@ -3,6 +3,7 @@
 
 SUBJECTS ?=#  what to certify; nothing means every pair of the registry that needs no outside service
 TESTS ?=#     what to test; nothing means everything
+WORKERS ?= 3# tests at a time: one more than cores of a small machine, as many wait for a broker or a JVM
 
 .DEFAULT_GOAL := help
 .PHONY: help certify test test-quick test-released lint bench soak soak-hosts zoo-under-load mutants samples clean java browser services
@@ -14,10 +15,10 @@ certify: .venv/ready java ## crash the built-in sinks everywhere and write the r
 	@.venv/bin/sinkproof certify $(SUBJECTS)
 
 test: .venv/ready java browser services ## run the whole test suite (TESTS=tests/house/test_tidy.py)
-	@.venv/bin/pytest -q -n 2 --dist worksteal --durations 20 --durations-min 10 $(TESTS)
+	@.venv/bin/pytest -q -n $(WORKERS) --dist worksteal --durations 20 --durations-min 10 $(TESTS)
 
 test-quick: .venv/ready ## run the fast tests, stop at the first failure
-	@.venv/bin/pytest -q -n 2 --dist worksteal -x -m "not slow and not longer and not released" $(TESTS)
+	@.venv/bin/pytest -q -n $(WORKERS) --dist worksteal -x -m "not slow and not longer and not released" $(TESTS)
 
 test-released: build/released/ready ## certify sinks that write with released libraries (in build/released; half an hour)
 	@build/released/bin/pytest -q -m released tests/released
