@@ -144,7 +144,7 @@ class ProcessCampaign(CampaignInProcesses):
         else:
             self.take(recorded)
             self.errors_of_unknown_calls = native_calls.errors_at_unknown_calls(recorded)
-            restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(self),)))
+            restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
             self.late_calls = native_calls.late_calls_of_commits(recorded)
             self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
 

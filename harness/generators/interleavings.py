@@ -122,9 +122,9 @@ def death_with_several_to_commit(campaign: CampaignView) -> tuple[Fault, ...]:
     return (*all_notifications_but_the_last(baseline), death)
 
 
-def death_after_first_commit(campaign: CampaignView) -> Fault:
+def death_after_first_commit(result: RunResult) -> Fault:
     """Of the whole job, so that restored sinks find what they have committed."""
-    committed = [fault for fault in places(campaign.baseline, "kill-job") if fault.point == "notify_complete.after"]
+    committed = [fault for fault in places(result, "kill-job") if fault.point == "notify_complete.after"]
     return [fault for fault in committed if fault.occurrence == 1][-1]
 
 

@@ -163,8 +163,8 @@ def test_a_death_after_half_of_a_write_leaves_this_half(server: ForkServer, tmp_
 def test_a_held_call_takes_effect_when_it_is_let_go_and_then_the_program_dies_at_the_next(
     server: ForkServer, tmp_path: Path
 ) -> None:
-    with watched(server, perl(STEPS), tmp_path, variables={"FOLDER": str(tmp_path)}) as (child, watch):
-        watch.arm(PLACES[3], 1, Act.HOLD)
+    armed, variables = (PLACES[3], 1, Act.HOLD), {"FOLDER": str(tmp_path)}
+    with watched(server, perl(STEPS), tmp_path, variables=variables, armed=armed) as (child, watch):
         assert ended(child, watch) is None
         assert (Act.HOLD, LEFT[3]) == (watch.take_strike(), left_in(tmp_path))
         watch.go_on(then_die=True)
@@ -188,8 +188,8 @@ first.join()
 def test_while_one_thread_is_held_the_calls_of_the_others_wait(server: ForkServer, tmp_path: Path) -> None:
     number = str(number_of(CALLS["mkdir"]) or number_of(CALLS["mkdirat"]))
     words = python(TWO_THREADS.replace("MKDIR", number))
-    with watched(server, words, tmp_path, variables={"FOLDER": str(tmp_path)}) as (child, watch):
-        watch.arm("syscall(mkdir a)", 1, Act.HOLD)
+    armed, variables = ("syscall(mkdir a)", 1, Act.HOLD), {"FOLDER": str(tmp_path)}
+    with watched(server, words, tmp_path, variables=variables, armed=armed) as (child, watch):
         assert ended(child, watch) is None
         assert Act.HOLD is watch.take_strike()
         deadline = Deadline(SECONDS)
@@ -251,8 +251,9 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.chaos.system_calls.watched_program import watched
 folder = Path(sys.argv[1])
-with ForkServer() as server, watched(server, ["mkdir", str(folder / "a")], folder, variables={}) as (child, watch):
-    watch.arm("syscall(mkdir a)", 1, Act.HOLD)
+armed = "syscall(mkdir a)", 1, Act.HOLD
+words = ["mkdir", str(folder / "a")]
+with ForkServer() as server, watched(server, words, folder, variables={}, armed=armed) as (child, watch):
     child.struck = watch.struck
     try:
         child.receive(__import__("sinkproof.chaos.clock").chaos.clock.Deadline(60))

@@ -148,7 +148,7 @@ def test_only_what_no_other_host_sees_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cache", [*CACHES, "/var/cache"])
 def test_a_cache_is_that_of_a_host_and_a_home_may_be_that_of_all(cache: str, tmp_path: Path) -> None:
-    there, home = f"{os.path.realpath(cache)}/rows", os.path.expanduser("~/rows")
+    there, home = f"{os.path.realpath(cache)}/rows", "/home/user/rows"
     assert [Path(there)] == on_own_host([there, home], tmp_path)
 
 
