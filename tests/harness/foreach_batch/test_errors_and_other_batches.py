@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.points import line_point
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
 from sinkproof.foreach_batch import function_campaign
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
@@ -145,15 +146,49 @@ def test_what_is_wrong_only_after_as_many_batches_as_a_number_says_is_found(
 @pytest.mark.slow
 @pytest.mark.parametrize(("seconds_of_batch", "jobs"), [(0.001, ["batches-40"]), (10.0, [])])
 def test_many_more_batches_are_given_up_where_each_takes_long(
-    seconds_of_batch: float, jobs: list[str], query: Callable[..., SimulatedQuery], monkeypatch: pytest.MonkeyPatch
+    seconds_of_batch: float,
+    jobs: list[str],
+    campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(function_campaign, "runnable_per_core", lambda: 1.0)
-    simulated = query("keep_sixteen", module="windows_of_batches")
-    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
-    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
+    campaign = campaign_on("keep_sixteen", "windows_of_batches")
     campaign.seconds_of_batch = seconds_of_batch
     assert jobs == [schedule.job for schedule in campaign.long_queries()]
     assert bool(jobs) != bool(campaign.stage.cut)
+
+
+@pytest.fixture
+def campaign_on(query: Callable[..., SimulatedQuery]) -> Callable[[str, str], SimulatedFunctionCampaign]:
+    def of(function: str, module: str) -> SimulatedFunctionCampaign:
+        simulated = query(function, module=module)
+        results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+        return SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
+
+    return of
+
+
+@pytest.mark.slow
+def test_a_batch_that_is_counted_in_a_byte_gets_hundreds_after_it(
+    campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
+) -> None:
+    campaign = campaign_on("name_by_a_byte", "counted_in_bytes")
+    *_, schedule = campaign.long_queries()
+    ending, _, _ = follow(campaign.query, schedule)
+    assert ("batches-500", 256) == (schedule.job, len(ending.committed))
+
+
+def test_a_line_that_many_batches_execute_is_struck_in_the_shortest_query(
+    campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
+) -> None:
+    campaign = campaign_on("compact", "windows_of_batches")
+    campaign.usual.trail = [(0, line_point("f.py", 1), batch) for batch in range(3)]
+    longer = [(0, line_point("f.py", number), batch) for batch in range(20) for number in (1, 2)]
+    campaign.trails = {"batches-150": longer, "many-checkpoints": longer, "batches-40": longer}
+    struck = [(schedule.job, schedule.faults[0].point) for schedule in campaign.deaths_in_other_batches()]
+    assert [("many-checkpoints", line_point("f.py", 2))] == struck
+    campaign.trails = {"batches-40": longer, "batches-150": longer}
+    assert ["batches-40"] == [schedule.job for schedule in campaign.deaths_in_other_batches()]
 
 
 @pytest.mark.longer
