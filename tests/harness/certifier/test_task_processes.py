@@ -17,7 +17,7 @@ from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.reports.progress import SILENT
 
 CONVICTED: Final = "sinks.py:Convicted"
-PATIENCE_SECONDS: Final = 1.0  # of a simulation that learns nothing
+PATIENCE_SECONDS: Final = 1.0  # of a worker that learns nothing
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_a_run_alone_may_be_long_where_its_shell_gives_up_calls_that_hang(
 
 
 def work(inside: Inside, task: Task) -> None:
-    """The entry of a worker: a simulation ends when it learns of a conviction, or gives up."""
+    """The entry of a worker: the one with a schedule ends when it learns of a conviction, or gives up."""
     reporting, deadline = Reporting(inside), Deadline(30.0 if task.locator == CONVICTED else PATIENCE_SECONDS)
-    if task.shell == "simulated":
+    if task.schedule:
         while not (reporting.is_convicted_elsewhere() or deadline.over):
             Event().wait(0.01)
             reporting.step("waiting", 0)
@@ -51,17 +51,22 @@ def work(inside: Inside, task: Task) -> None:
 
 
 @pytest.mark.parametrize(
-    ("locator", "other", "learns"),
-    [(CONVICTED, CONVICTED, True), (CONVICTED, "sinks.py:Another", False), ("", "", False)],
+    ("locator", "shell", "other", "learns"),
+    [
+        (CONVICTED, "process", CONVICTED, True),
+        (CONVICTED, "process", "sinks.py:Another", False),
+        ("sinks.py:Another", "simulated", "sinks.py:Another", False),
+        ("", "process", "", False),
+    ],
 )
-def test_a_simulation_learns_that_real_faults_have_convicted_its_subject(
-    locator: str, other: str, learns: bool, monkeypatch: pytest.MonkeyPatch
+def test_others_learn_that_real_faults_have_convicted_their_subject(
+    locator: str, shell: str, other: str, learns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:work")
     monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
     tasks = [
-        Task(locator=other, shell="simulated", budget_seconds=0),
-        Task(locator=locator, shell="process", budget_seconds=0),
+        Task(locator=other, shell="process", budget_seconds=0, schedule="waits"),
+        Task(locator=locator, shell=shell, budget_seconds=0),
     ]
-    results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
-    assert {"simulated": learns, "process": "done"} == results
+    results = {task.schedule: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
+    assert {"waits": learns, "": "done"} == results
