@@ -168,6 +168,16 @@ def campaign_on(query: Callable[..., SimulatedQuery]) -> Callable[[str, str], Si
     return of
 
 
+def test_the_seconds_of_a_batch_are_measured(
+    campaign_on: Callable[[str, str], SimulatedFunctionCampaign], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([10.0, 16.0])
+    monkeypatch.setattr(function_campaign, "now", lambda: next(clock))
+    campaign = campaign_on("keep_sixteen", "windows_of_batches")
+    assert campaign.prepare()
+    assert 2.0 == campaign.seconds_of_batch
+
+
 @pytest.mark.slow
 def test_a_batch_that_is_counted_in_a_byte_gets_hundreds_after_it(
     campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
