@@ -14,14 +14,14 @@ from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
-from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.native_calls import late_calls_of_commits, late_calls_of_recoveries
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
+from ...support.traces_of_calls import SYNC, WRITE, run_of
+
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
 STAGES = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "late effect"))]
-WRITE, SYNC = "syscall(write rows)", "syscall(fsync rows)"
 COMMIT = (
     *("notify_complete.before", "line(a.py:1)", WRITE, WRITE, "line(a.py:2)", WRITE, SYNC),
     "notify_complete.after",
@@ -35,22 +35,6 @@ def runner_of(name: str) -> Iterator[ProcessRunner]:
         process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name="late", path=folder, shell="process")) as runner,
     ):
         yield runner
-
-
-def run_of(*points: str) -> RunResult:
-    """Of one sink."""
-    return RunResult(
-        schedule=parse("no-fault"),
-        struck=(),
-        anomalies=(),
-        trace=[(0, point) for point in points],
-        names=("sink[0]",),
-        history=[],
-        finished=True,
-        failure="",
-        rows_committed=0,
-        rows_committed_after=0,
-    )
 
 
 def test_of_each_call_that_a_commit_makes_after_a_line_the_first_lands_late() -> None:

@@ -37,6 +37,8 @@ from sinkproof.reports.json_files import plain
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
+from ...support.traces_of_calls import SYNC, WRITE, run_of
+
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
 CLIENTS = SINKS.with_name("native_client.py")
 COMMITS = SINKS.with_name("disturbed_commits.py")
@@ -176,26 +178,6 @@ def test_a_write_that_fails_and_is_kept_in_memory_alone_is_lost_with_a_later_dea
     with runner_of(name) as runner:
         results = campaign(runner)
     assert found == {finding.schedule for finding in results.findings}
-
-
-WRITE, SYNC = "syscall(write rows)", "syscall(fsync rows)"
-
-
-def run_of(*points: str, apart: int = 0) -> RunResult:
-    """A trace of sink[0]. `apart`: which call was made by another thread."""
-    empty = RunResult(
-        schedule=Schedule(),
-        struck=(),
-        anomalies=(),
-        trace=[(0, point) for point in points],
-        names=("sink[0]",),
-        history=[],
-        finished=True,
-        failure="",
-        rows_committed=0,
-        rows_committed_after=0,
-    )
-    return replace(empty, calls_apart=frozenset({("sink[0]", WRITE, apart)}))
 
 
 def test_the_first_call_after_a_point_is_explained_by_it_and_no_other() -> None:
