@@ -40,10 +40,11 @@ SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifte
 
 
 def within_budget(task: Task) -> ShouldStop:
-    """Stops a campaign when its budget is spent and nothing is left that would make the verdict UNKNOWN. A budget that
-    holds stops it in any case.
+    """Stops a campaign when its budget is spent and nothing is left that would make the verdict UNKNOWN; a sink that is
+    not convicted may have time for the whole plan, too. A budget that holds stops it in any case.
     """
     began = now()
+    plan_seconds = task.plan_seconds if task.shell == "process" else 0.0  # simulations would go on and on
 
     def should_stop(results: CampaignResults) -> bool:
         spent = now() - began
@@ -61,7 +62,7 @@ def within_budget(task: Task) -> ShouldStop:
             return True
         if results.steering.deferred_to_processes:
             return True
-        return is_convicted or has_least(results, task)
+        return is_convicted or (spent >= plan_seconds and has_least(results, task))
 
     return should_stop
 

@@ -336,5 +336,9 @@ AT_LINES: Final[Plan] = (
         name="every time at each line, with other parallelism, large batches",
         schedules=single_faults.every_time_at_lines,
     ),
+    Stage(
+        name="pauses that did not find their lines after other pauses",
+        schedules=lambda campaign: single_faults.pauses_alone(campaign.results.coverage.unfired),
+    ),
 )
 PROCESS_PLAN: Final[Plan] = (*HIGH_YIELD, *REGISTERED_FAULTS, *AT_LINES)

@@ -21,6 +21,7 @@ class Task:
     shell: str
     budget_seconds: float
     budget_holds: bool = False  # it is never exceeded, whatever is missing by then
+    plan_seconds: float = 0.0  # in the process shell, while the sink is not convicted: for the whole plan
     seed: int = 0
     hang_seconds: float = 10.0  # of one call to a sink in a process of its own
     schedule: str = ""  # to be replayed; "": the whole campaign

@@ -57,6 +57,7 @@ class Options:
     shells: Sequence[str] = WITHOUT_SPARK
     budget_seconds: float = 30.0  # per subject and shell; more while something is missing that a verdict needs
     budget_holds: bool = False  # it is wall time of a subject in all its shells, and never exceeded
+    plan_seconds: float = 0.0  # more for a user's sink in processes, until all stages are run; none once it is convicted
     seed: int = 0
     canaries: bool = True
     store: Path | None = None
@@ -217,6 +218,7 @@ def _tasks(locators: Sequence[str], options: Options, *, access: FanOut | None =
                 shell=shell,
                 budget_seconds=_seconds_of_a_shell(options, cores=1 if _state_shared_by(locator) else options.cores),
                 budget_holds=options.budget_holds,
+                plan_seconds=options.plan_seconds if _is_users_sink(locator) else 0.0,
                 seed=options.seed,
                 hang_seconds=options.hang_seconds,
                 soak_seconds=options.soak_seconds if shell == "simulated" else 0,
@@ -244,6 +246,11 @@ def _seconds_of_a_shell(options: Options, *, cores: int) -> float:
     """A budget that holds is shared by the shells that cannot run at the same time. `cores`: for the subject's."""
     one_after_the_other = ceil(len(options.shells) / cores) if options.budget_holds else 1
     return options.budget_seconds / one_after_the_other
+
+
+def _is_users_sink(locator: str) -> bool:
+    contract = load(locator)
+    return contract.kind == "sink" and not contract.is_ours
 
 
 def _state_shared_by(locator: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from sinkproof.campaign.task import Task
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.perform import perform
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import described
@@ -189,6 +189,8 @@ def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
     """Takes workers with a result out of `running`, and yields their results."""
     for worker in list(running):
         result = _receive(worker)
+        if isinstance(result, ShellOutcome) and any(finding.claimed for finding in result.findings):
+            worker.has_convicted = True  # real deaths have confirmed what a simulation has found
         if worker.has_convicted:
             for other in (each for each in running if each.task.locator == worker.task.locator):
                 other.status.note_found_elsewhere()
@@ -203,7 +205,7 @@ def _start(server: ForkServer, task: Task, progress: Progress) -> Worker:
     status = StepStatus()
     limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
     child = server.spawn(ENTRY, task, descriptors=[status.descriptor], limits=limits)
-    shown = progress.of(task.name, task.shell, task.budget_seconds if task.locator else None)
+    shown = progress.of(task.name, task.shell, max(task.budget_seconds, task.plan_seconds) if task.locator else None)
     worker = Worker(task, child, status, Deadline(0), shown)
     worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
     return worker

@@ -35,13 +35,15 @@ if TYPE_CHECKING:
 HOME: Final = Path(".sinkproof")  # in the working directory, as caches of linters and test runners are
 STORE: Final = HOME / "kept"
 BUDGET_SECONDS: Final = 20.0  # on two cores a small sink is examined by then; a slow one gets more in any case
+PLAN_SECONDS: Final = 120.0  # a small sink is struck at each line, every time that it runs; real deaths, both cores
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
 BUDGET_SECONDS_ON_HOSTS: Final = 300.0  # a run with a host that dies, or is cut off, takes 15 s
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures
 BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong one is convicted by then; what UPHELD needs is run in any case
 BUDGETS: Final = (
-    f"{in_words(BUDGET_SECONDS)}; {in_words(BUDGET_SECONDS_ON_SPARK)} if Spark is among the shells; "
+    f"{in_words(BUDGET_SECONDS)}, and up to {in_words(PLAN_SECONDS)} for a sink of yours that is not convicted by then; "
+    f"{in_words(BUDGET_SECONDS_ON_SPARK)} if Spark is among the shells; "
     f"{in_words(BUDGET_SECONDS_ON_SERVICES)} for pairs on services; "
     f"{in_words(BUDGET_SECONDS_OF_COMMAND)} for a command; {in_words(BUDGET_SECONDS_OF_ALL)} without SUBJECTS"
 )
@@ -162,6 +164,7 @@ def certify(
         master=options["master"],
         budget_holds=bool(budget),
         budget_seconds=default if budget is None else budget or LEAST_SECONDS,
+        plan_seconds=PLAN_SECONDS if budget is None and not command_line else 0.0,
         seed=options["seed"],
         soak_seconds=60 * options["minutes"],
         canaries=not options["no_canaries"],

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import ceil
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS, REGISTERED_KINDS
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
@@ -43,6 +44,7 @@ TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "noti
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
 WAITED_FOR_MOST: Final = 6  # each takes some seconds
+PAUSES_IN_A_RUN: Final = 4  # of one attempt; of eight a seventh do not find their points
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
 
 
@@ -249,10 +251,30 @@ def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:
 
 def every_time_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
     """Each occurrence of each line, also in the jobs that go on with another parallelism. With large batches, where a
-    line runs hundreds of times: the first, the middle and the last.
+    line runs hundreds of times: the first, the middle and the last. Pauses come several in a run, as the same attempt
+    goes on after each.
     """
     for job in (STANDARD, *campaign.rescaled_jobs, LARGE_BATCHES_JOB):
         baseline = campaign.traced_baseline if job == STANDARD else campaign.run_traced(Schedule(job=job))
-        sparse = job == LARGE_BATCHES_JOB
-        kinds = [places(baseline, kind, lines=True, sparse=sparse) for kind in ("kill", "stop", "pause")]
-        yield from (Schedule((fault,), job=job) for fault in in_turn(kinds))
+        kills, stops, pauses = (
+            list(places(baseline, kind, lines=True, sparse=job == LARGE_BATCHES_JOB))
+            for kind in ("kill", "stop", "pause")
+        )
+        deaths = (Schedule((fault,), job=job) for fault in in_turn((kills, stops)))
+        yield from in_turn((deaths, (Schedule(faults, job=job) for faults in _together(pauses))))
+
+
+def _together(pauses: Sequence[Fault]) -> Iterator[tuple[Fault, ...]]:
+    """Of one attempt each, far from each other: another pause within the same call may find its point passed."""
+    for actor in dict.fromkeys(fault.actor for fault in pauses):
+        its = [fault for fault in pauses if fault.actor == actor]
+        runs = ceil(len(its) / PAUSES_IN_A_RUN)
+        yield from (tuple(its[first::runs]) for first in range(runs))
+
+
+def pauses_alone(unfired: Iterable[str]) -> Iterator[Schedule]:
+    """Each one of those that one attempt had in a run where not all found their points. `unfired`: schedules as text."""
+    for schedule in map(parse, unfired):
+        pauses = [fault for fault in schedule.faults if fault.kind == "pause" and is_line(fault.point)]
+        if len(pauses) == len(schedule.faults) > 1 and len({fault.actor for fault in pauses}) == 1:
+            yield from (replace(schedule, faults=(fault,)) for fault in schedule.faults)

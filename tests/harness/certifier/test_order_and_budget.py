@@ -80,6 +80,29 @@ def test_when_a_campaign_ends(
     assert should_stop(results)
 
 
+@pytest.mark.parametrize(
+    ("shell", "is_convicted", "ends_after"), [("process", False, 90.0), ("process", True, 5.0), ("simulated", False, 10.0)]
+)
+def test_time_for_the_whole_plan_is_that_of_real_deaths_and_ends_with_a_conviction(
+    shell: str, is_convicted: bool, ends_after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(campaign_budget, "now", lambda: clock[0])
+    monkeypatch.setattr(campaign_budget, "has_least", lambda results, task: True)
+    results = CampaignResults(contract=load(LOCATOR), shell=shell)
+    results.findings += [FINDING] if is_convicted else []
+    should_stop = within_budget(Task(locator=LOCATOR, shell=shell, budget_seconds=10, plan_seconds=90))
+    clock[0] = ends_after - 0.1
+    assert not should_stop(results)
+    clock[0] = ends_after + 0.1
+    assert should_stop(results)
+
+
+def test_only_sinks_of_users_have_time_for_the_whole_plan() -> None:
+    tasks = _tasks(["memory/two-phase", LOCATOR], Options(plan_seconds=90, canaries=False))
+    assert [0.0, 0.0, 90.0, 90.0] == [task.plan_seconds for task in tasks]
+
+
 @pytest.mark.parametrize(("is_convicted", "ends_after"), [(True, 5.0), (False, 480.0)])
 def test_a_simulation_ends_early_where_real_faults_have_convicted_the_subject(
     is_convicted: bool, ends_after: float, monkeypatch: pytest.MonkeyPatch

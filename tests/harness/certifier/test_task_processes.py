@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from sinkproof.campaign.task import Task
+from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier import task_processes
 from sinkproof.certifier.task_processes import Reporting, Worker, run_tasks
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
 
 CONVICTED: Final = "sinks.py:Convicted"
@@ -70,3 +71,29 @@ def test_others_learn_that_real_faults_have_convicted_their_subject(
     ]
     results = {task.schedule: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
     assert {"waits": learns, "": "done"} == results
+
+
+def end_with_a_finding(inside: Inside, task: Task) -> None:
+    """The entry of a worker; the process shell waits for the result of the simulated one."""
+    if task.shell == "process":
+        work(inside, task)
+        return
+    claimed = task.locator == CONVICTED
+    finding = Finding(oracle="O1", claimed=claimed, shell=task.shell, schedule="no-fault", why="seen", replay="-")
+    no_counts: Any = None
+    outcome = ShellOutcome(result=no_counts, findings=[finding], unknowns=(), never_struck=())
+    Reporting(inside).send("result", outcome)
+
+
+@pytest.mark.parametrize(("locator", "learns"), [(CONVICTED, True), ("sinks.py:Unclaimed", False)])
+def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of_it(
+    locator: str, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:end_with_a_finding")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    tasks = [
+        Task(locator=locator, shell="process", budget_seconds=0, schedule="waits"),
+        Task(locator=locator, shell="simulated", budget_seconds=0),
+    ]
+    results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
+    assert learns is results["process"]

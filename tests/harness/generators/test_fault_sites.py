@@ -15,7 +15,7 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
-from sinkproof.generators.single_faults import every_time_at_lines
+from sinkproof.generators.single_faults import PAUSES_IN_A_RUN, every_time_at_lines, pauses_alone
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -58,10 +58,22 @@ def test_every_time_at_each_line_comes_with_other_parallelism_but_three_times_wi
 
         usual = run_traced(Schedule())
         campaign: Any = SimpleNamespace(traced_baseline=usual, rescaled_jobs=("scale-in",), run_traced=run_traced)
-        faults = [(schedule.job, *schedule.faults) for schedule in every_time_at_lines(campaign)]
+        schedules = list(every_time_at_lines(campaign))
+        paused = next(each for each in schedules if len(each.faults) == PAUSES_IN_A_RUN)
+        assert paused.faults == made.run(paused).struck
+    faults = [(schedule.job, fault) for schedule in schedules for fault in schedule.faults]
     times = Counter((actor, point) for actor, point in usual.trace if is_line(point))
     assert 2 * 3 * sum(times.values()) + 3 * sum(min(3, each) for each in times.values()) == len(faults)
     assert {"standard", "scale-in", "large-batches"} == {job for job, _ in faults}
     assert {"kill", "stop", "pause"} == {fault.kind for _, fault in faults}
+    assert len(set(faults)) == len(faults)
+    assert {1} == {len(each.faults) for each in schedules if each.faults[0].kind != "pause"}
     most = max(times.values())
     assert most < max(fault.occurrence for job, fault in faults if job == "large-batches")
+
+
+def test_of_pauses_that_came_together_each_one_comes_alone_if_one_did_not_find_its_line() -> None:
+    together = "job=scale-in sink[0].line(a.py:1)#1=pause sink[0].line(a.py:2)#3=pause"
+    others = ["sink[0].line(a.py:1)#1=pause sink[1].line(a.py:1)#1=pause", "sink[0].line(a.py:1)#9=kill"]
+    alone = ["job=scale-in sink[0].line(a.py:1)#1=pause", "job=scale-in sink[0].line(a.py:2)#3=pause"]
+    assert alone == list(map(str, pauses_alone([*others, together])))
