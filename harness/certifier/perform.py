@@ -18,7 +18,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
-from sinkproof.exploration.judged_runs import ending, run_once_more
+from sinkproof.exploration.judged_runs import ALONE, JudgedRun, ending, run_once_more, schedule_of
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
@@ -52,13 +52,29 @@ def run_again(task: Task, *, progress: Progress = SILENT) -> RunAgain:
     contract, began, kills = load(task.locator), now(), 0
     with scratch_folder() as folder, runner_of(contract, task, folder=folder, progress=progress) as runner:
         runner.run(Schedule())  # what the reader shows of each row is known from then on
-        for judged in task.again:
+        progress.step(task.again[0].name, kills)
+        for judged, result in _once_more(runner, task):
             progress.step(judged.name, kills)
-            result = run_once_more(runner, judged)
             kills += result.kills
             if ending(result.anomalies) != judged.ending:
                 return RunAgain(seconds=now() - began, kills=kills, differing=judged.name)
     return RunAgain(seconds=now() - began, kills=kills)
+
+
+def _once_more(runner: ScheduleRunner, task: Task) -> Iterator[tuple[JudgedRun, RunResult]]:
+    """Real deaths on all cores; what a reader looks on at, or copies, one after the other."""
+    alone = [judged for judged in task.again if task.shell == "process" and judged.how == ALONE]
+    if alone:
+        from sinkproof.campaign.workers.process_workers import workers_beside
+        from sinkproof.execution.process_runner import ProcessRunner
+
+        assert isinstance(runner, ProcessRunner)
+        with workers_beside(runner, task.cores) as workers:
+            schedules = [schedule_of(judged) for judged in alone]
+            yield from zip(alone, workers.run_all(schedules, trace_lines=False, run=runner.run), strict=True)
+    for judged in task.again:
+        if judged not in alone:
+            yield judged, run_once_more(runner, judged)
 
 
 @contextmanager

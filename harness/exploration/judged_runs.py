@@ -51,8 +51,12 @@ def ending(anomalies: Sequence[Anomaly]) -> str:
     return " ".join(sorted({anomaly.oracle for anomaly in anomalies})) or "right"
 
 
+def schedule_of(judged: JudgedRun) -> Schedule:
+    return parse(judged.name, kinds=frozenset(KINDS))
+
+
 def run_once_more(runner: ScheduleRunner, judged: JudgedRun) -> RunResult:
-    schedule = parse(judged.name, kinds=frozenset(KINDS))
+    schedule = schedule_of(judged)
     lines = any(is_line(fault.point) for fault in schedule.faults)
     if judged.how == FROM_COPIES:
         return run_with_copies(runner, schedule, trace_lines=lines)

@@ -252,16 +252,19 @@ def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:
 def every_time_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
     """Each occurrence of each line, also in the jobs that go on with another parallelism. With large batches, where a
     line runs hundreds of times: the first, the middle and the last. Pauses come several in a run, as the same attempt
-    goes on after each.
+    goes on after each; and once in jobs that differ after a restart only.
     """
+    usual = campaign.traced_baseline
     for job in (STANDARD, *campaign.rescaled_jobs, LARGE_BATCHES_JOB):
-        baseline = campaign.traced_baseline if job == STANDARD else campaign.run_traced(Schedule(job=job))
+        baseline = usual if job == STANDARD else campaign.run_traced(Schedule(job=job))
         kills, stops, pauses = (
             list(places(baseline, kind, lines=True, sparse=job == LARGE_BATCHES_JOB))
             for kind in ("kill", "stop", "pause")
         )
         deaths = (Schedule((fault,), job=job) for fault in in_turn((kills, stops)))
-        yield from in_turn((deaths, (Schedule(faults, job=job) for faults in _together(pauses))))
+        is_as_usual = job != STANDARD and baseline.trace == usual.trace
+        paused = _together([] if is_as_usual else pauses)
+        yield from in_turn((deaths, (Schedule(faults, job=job) for faults in paused)))
 
 
 def _together(pauses: Sequence[Fault]) -> Iterator[tuple[Fault, ...]]:
