@@ -9,8 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from random import Random
@@ -76,6 +77,61 @@ def engine_rate(*, seconds: float, kinds: Sequence[str]) -> float:
         if process_time() - began >= seconds:
             return runs / (process_time() - began)
     raise AssertionError("a run without faults passes points")
+
+
+class DiskCalls:
+    """What runs ask of a disk, to be asked again without them. `kind`: the class of the disk."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.calls: list[tuple[Any, str, tuple[Any, ...], Any]] = []  # (disk, method, arguments, what it returned)
+        self.is_inside = False
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        methods = {name: each for name, each in vars(self.kind).items() if callable(each) and not name.startswith("_")}
+        for name, method in methods.items():
+            setattr(self.kind, name, self._recorded(name, method))
+        try:
+            yield
+        finally:
+            for name, method in methods.items():
+                setattr(self.kind, name, method)
+
+    def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(disk: Any, *arguments: Any) -> Any:
+            if self.is_inside:
+                return method(disk, *arguments)
+            self.is_inside, returned = True, None
+            try:
+                returned = method(disk, *arguments)
+                return returned
+            finally:
+                self.is_inside = False
+                self.calls.append((disk, name, arguments, returned))
+
+        return call
+
+    def seconds(self) -> float:
+        """Of this process on a processor."""
+        opened: dict[int, Any] = {}
+        began = process_time()
+        for disk, name, arguments, returned in self.calls:
+            with suppress(OSError):  # as then
+                again = getattr(disk, name)(*(opened.get(id(each), each) for each in arguments))
+                if name == "create":
+                    opened[id(returned)] = again
+        return process_time() - began
+
+
+def rate_with_disk(engine: float, *, kind: type, run: Callable[[Schedule], Any], runs: int = 200) -> float:
+    """Runs a second of one core, of the engine alone (`engine`: its rate) and the calls to the disk alone."""
+    asked = DiskCalls(kind)
+    faults = [fault for fault in places(run(Schedule()), "kill")]
+    with asked.recording():
+        for fault, _ in zip(cycle(faults), range(runs)):
+            run(Schedule((fault,)))
+    return 1 / (1 / engine + asked.seconds() / runs)
 
 
 def forced_ms(folder: Path, *, sizes: Sequence[int], times: int = TIMES) -> float:
