@@ -9,7 +9,7 @@ from 1), and the kind of fault. The coordinator's points have no actor. A schedu
 `no-fault`. These words may precede the faults:
 
     seed=7      other latencies than those of 0
-    job=NAME    a job other than the standard one
+    job=NAME    a job other than the standard one; job=sparse+scale-in differs from it in both ways
     ids=8       checkpoint ids and generations begin 8 higher, as in a job that has been running for a while
     orders=A/B  until the first crash of the whole job, the last sink subtask comes first in the steps that A lists
                 (of open, notify and snapshot, joined by +; - is none), then in those of B, and after that in none
@@ -134,7 +134,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
         if word.startswith("orders="):
             orders = _orders(word)
             continue
-        if re.fullmatch(r"job=[a-z][a-z0-9-]*", word):
+        if re.fullmatch(r"job=[a-z][a-z0-9-]*(?:\+[a-z][a-z0-9-]*)?", word):
             job = FORMER_JOB_NAMES.get(word[4:], word[4:])
             continue
         match = FAULT.fullmatch(word)

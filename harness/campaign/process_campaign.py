@@ -28,6 +28,7 @@ from sinkproof.generators import (
     single_faults,
 )
 from sinkproof.generators.fault_sites import places
+from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
 from sinkproof.subject.reachable_lines import Duty, Statement
@@ -38,6 +39,7 @@ from sinkproof.workload.jobs import (
     HUNDREDS_OF_CHECKPOINTS_JOB,
     JOBS,
     LARGE_BATCHES_JOB,
+    LATE_SETTLING_JOB,
     PLAIN_JOBS,
     SPARSE_JOB,
 )
@@ -145,7 +147,7 @@ class ProcessCampaign(CampaignInProcesses):
             self.take(recorded)
             self.errors_of_unknown_calls = native_calls.errors_at_unknown_calls(recorded)
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
-            self.late_calls = native_calls.late_calls_of_commits(recorded)
+            self.late_calls = [*native_calls.short_writes(recorded), *native_calls.late_calls_of_commits(recorded)]
             self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
 
     def fail_unknown_calls(self) -> None:
@@ -154,7 +156,7 @@ class ProcessCampaign(CampaignInProcesses):
         that was taken later.
         """
         for schedule in self.errors_of_unknown_calls:
-            for job in JOBS:
+            for job in (*JOBS, LATE_SETTLING_JOB) if settles(self.runner) else JOBS:
                 failed = self.run(replace(schedule, job=job))
                 self.stop_if_asked()
                 if not failed.fired or failed.restarts or failed.anomalies:

@@ -17,7 +17,7 @@ from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
 from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import high_yield, interleavings, rare, service_faults, single_faults
+from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.workload.jobs import JOBS
 
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
@@ -87,7 +87,7 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="late effect of each outward call of a commit, in recoveries, too",
+        name="short writes; late effect of each outward call of a commit, in recoveries, too",
         schedules=lambda campaign: campaign.late_calls,
         needs=WATCHED_SINK,
         required=True,
@@ -131,11 +131,7 @@ ORDERLY_ENDS: Final[Plan] = (
 HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
     *INSIDE_SERVICE,
-    Stage(
-        name="zombies within commits",
-        schedules=interleavings.zombies_within_commits,
-        needs=(Need.NO_SERVICE,),
-    ),
+    Stage(name="zombies within commits", schedules=interleavings.zombies_within_commits, needs=(Need.NO_SERVICE,)),
     Stage(
         name="one whole-job kill in each job",
         schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
@@ -194,6 +190,16 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
+        name="kill and zombie at lines of restored attempts",
+        schedules=interleavings.faults_in_restored_attempts,
+        needs=(Need.FOREIGN_CODE,),
+    ),
+    Stage(
+        name="what does harm only together: jobs that differ in two ways, second restarts, successors that die",
+        schedules=combinations.combined,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
         name="aborts after the next snapshot",
         schedules=rare.aborts_after_the_next_snapshot,
         needs=(Need.FOREIGN_CODE,),
@@ -203,11 +209,7 @@ HIGH_YIELD: Final[Plan] = (
         schedules=high_yield.many_pending_checkpoints,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
-    Stage(
-        name="twelve sink subtasks",
-        schedules=high_yield.twelve_sinks,
-        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
-    ),
+    Stage(name="twelve sink subtasks", schedules=high_yield.twelve_sinks, needs=(Need.NO_SERVICE, Need.FOREIGN_CODE)),
     Stage(
         name="commits in containers, with one process id",
         schedules=interleavings.commits_in_containers,
@@ -284,14 +286,16 @@ HIGH_YIELD: Final[Plan] = (
     *NATIVE_CODE_OTHERWISE,
     Stage(name="other parallelism after whole-job kills", schedules=single_faults.rescales, needs=(Need.RESCALES,)),
     Stage(
+        name="crashes within rescaled recoveries",
+        schedules=interleavings.crashes_within_rescaled_recoveries,
+        needs=(Need.NO_SERVICE, Need.RESCALES),
+    ),
+    Stage(
         name="power losses after deaths within commits",
         schedules=interleavings.power_losses_after_deaths_within_commits,
         needs=(Need.NO_COPIES, Need.POWER_LOSS),
     ),
-    Stage(
-        name="whole-job kills in other jobs",
-        schedules=high_yield.whole_job_kills_in_other_jobs,
-    ),
+    Stage(name="whole-job kills in other jobs", schedules=high_yield.whole_job_kills_in_other_jobs),
     Stage(
         name="unusual situations, while statements never ran",
         explore=ProcessCampaign.search_unusual_situations,
@@ -310,18 +314,9 @@ AT_LINES: Final[Plan] = (
         schedules=interleavings.pauses_within_recoveries,
         needs=(Need.SERVICE,),
     ),
-    Stage(
-        name="crashes within rescaled recoveries",
-        schedules=interleavings.crashes_within_rescaled_recoveries,
-        needs=(Need.NO_SERVICE, Need.RESCALES),
-    ),
     Stage(name="lines of recoveries", explore=ProcessCampaign.trace_recoveries),
     Stage(name="kill at lines of recoveries", explore=Campaign.strike_unstruck_points),
-    Stage(
-        name="external system fails at other steps",
-        schedules=service_faults.node_faults,
-        needs=(Need.SERVICE,),
-    ),
+    Stage(name="external system fails at other steps", schedules=service_faults.node_faults, needs=(Need.SERVICE,)),
     Stage(
         name="zombies, errors and whole-job kills at each step", schedules=single_faults.zombies_errors_and_job_kills
     ),

@@ -32,7 +32,7 @@ from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import OwnCode, source_line
-from sinkproof.workload.jobs import SENTENCES, input_of
+from sinkproof.workload.jobs import input_of, sentence_of
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
 ROWS_LISTED_MOST: Final = 50
@@ -131,7 +131,8 @@ class CampaignResults:
         struck = result.killed_inside if result else ""
         struck = struck or (f"struck when {sentence(last)}" if last else "")
         why = anomaly.why + (f" ({struck})" if struck else "")
-        why += f" (job={schedule.job}: {SENTENCES[schedule.job]})" if schedule.job in SENTENCES else ""
+        job = sentence_of(schedule.job)
+        why += f" (job={schedule.job}: {job})" if job else ""
         return Finding(
             oracle=anomaly.oracle,
             claimed=bool(claim & self.contract.claims),

@@ -57,7 +57,7 @@ class Options:
     shells: Sequence[str] = WITHOUT_SPARK
     budget_seconds: float = 30.0  # per subject and shell; more while something is missing that a verdict needs
     budget_holds: bool = False  # it is wall time of a subject in all its shells, and never exceeded
-    plan_seconds: float = 0.0  # more for a user's sink in processes, until all stages are run; none once it is convicted
+    plan_seconds: float = 0.0  # more for a user's sink in processes, until all stages are run or it is convicted
     seed: int = 0
     canaries: bool = True
     store: Path | None = None

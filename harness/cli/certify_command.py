@@ -42,7 +42,7 @@ BUDGET_SECONDS_ON_HOSTS: Final = 300.0  # a run with a host that dies, or is cut
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures
 BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong one is convicted by then; what UPHELD needs is run in any case
 BUDGETS: Final = (
-    f"{in_words(BUDGET_SECONDS)}, and up to {in_words(PLAN_SECONDS)} for a sink of yours that is not convicted by then; "
+    f"{in_words(BUDGET_SECONDS)}, and up to {in_words(PLAN_SECONDS)} for a sink of yours that seems right by then; "
     f"{in_words(BUDGET_SECONDS_ON_SPARK)} if Spark is among the shells; "
     f"{in_words(BUDGET_SECONDS_ON_SERVICES)} for pairs on services; "
     f"{in_words(BUDGET_SECONDS_OF_COMMAND)} for a command; {in_words(BUDGET_SECONDS_OF_ALL)} without SUBJECTS"

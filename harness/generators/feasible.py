@@ -18,6 +18,7 @@ from sinkproof.workload.jobs import (
     PLAIN_JOBS,
     RARE_JOBS,
     SLOW_THREADS_JOB,
+    TOGETHER,
     TWO_SINKS_JOB,
     VIRTUAL_JOBS,
     WALL_CLOCK_JOBS,
@@ -71,7 +72,7 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
 def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
-    if schedule.job in (*VIRTUAL_JOBS, *PLAIN_JOBS, *RARE_JOBS) and shell == "spark":
+    if shell == "spark" and not {*schedule.job.split(TOGETHER)}.isdisjoint((*VIRTUAL_JOBS, *PLAIN_JOBS, *RARE_JOBS)):
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"

@@ -25,6 +25,7 @@ from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
     LATE_FIRST_ROWS_JOB,
     LATE_SETTLING_JOB,
+    SCALE_IN_AND_OUT_JOB,
     SCALE_IN_JOB,
     SLOW_DETECTION_JOB,
     SPARSE_JOB,
@@ -35,6 +36,7 @@ REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
 FIRST_SINK: Final = "sink[0]"
 SENT: Final = "socket.send"
 BETWEEN_EFFECTS: Final = ("kill-job", "error", "unanswered", "stop")
+FIRST_DECISION: Final = Fault(COORDINATOR, DECIDED, 1, "kill-job")
 FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
 
@@ -179,12 +181,36 @@ def crashes_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def crashes_within_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
-    """The whole job dies again while subtasks restore states of others."""
-    decided = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+    """The whole job dies again while subtasks restore states of others; also of one subtask that had two predecessors
+    and gets two successors.
+    """
     for job in campaign.rescaled_jobs:
-        recovery = campaign.run_traced(Schedule((decided,), job=job))
+        recovery = campaign.run_traced(Schedule((FIRST_DECISION,), job=job))
         for fault in within(recovery, "open", "kill-job", calls_skipped=1, last=True):
-            yield Schedule((decided, fault), job=job)
+            yield Schedule((FIRST_DECISION, fault), job=job)
+        back = within(recovery, "open", "kill-job", calls_skipped=1) if job == SCALE_IN_JOB else ()
+        yield from (Schedule((FIRST_DECISION, fault), job=SCALE_IN_AND_OUT_JOB) for fault in back)
+
+
+def faults_in_restored_attempts(campaign: CampaignView) -> Iterator[Schedule]:
+    """Deaths and zombies at each line that restored attempts execute when they are open: what `open` has left, such as
+    a connection in another mode, shows only there.
+    """
+    recovery = campaign.run_traced(Schedule((FIRST_DECISION,)))
+    for kind in ("kill",) if campaign.has_breakable_service else ("kill", "stop"):
+        yield from (Schedule((FIRST_DECISION, fault)) for fault in _when_restored(recovery, kind))
+
+
+def _when_restored(recovery: RunResult, kind: str) -> Iterator[Fault]:
+    """The first time that each line is executed by an attempt of a later generation that is open."""
+    is_restored, opened, found = False, set[str](), set[str]()
+    for actor, point, occurrence in passes(recovery):
+        is_restored = is_restored or (point == "generation.before" and occurrence > 1)
+        if is_restored and point == "open.after":
+            opened.add(actor)
+        elif actor in opened and is_line(point) and point not in found:
+            found.add(point)
+            yield Fault(actor, point, occurrence, kind)
 
 
 def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, ...]]:

@@ -13,7 +13,8 @@ from itertools import groupby, product
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
-from sinkproof.chaos.points import AROUND_CALLS, is_system_call
+from sinkproof.chaos.faults.short_write import SHORT_WRITE
+from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, spread
@@ -23,6 +24,8 @@ BEFORE_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswit
 KILL: Final = "kill"
 KINDS_BETWEEN: Final = (KILL, "pause", "stop")
 SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for the locks of each
+COMMIT: Final = "notify_complete.before"
+OF_ONE_COMMIT_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -34,6 +37,7 @@ class Burst(NamedTuple):
     after: str  # the point before it
     calls: tuple[Place, ...]
     within: str = ""  # the step before the call of the sink in which they were made
+    time: int = 0  # which one of these calls it was
     is_apart: bool = False
 
     @property
@@ -64,18 +68,18 @@ def edges_of(places: Sequence[Place]) -> list[Place]:
 def bursts(result: RunResult) -> list[Burst]:
     found: list[Burst] = []
     after: dict[str, str] = {}
-    within: dict[str, str] = {}
+    within: dict[str, tuple[str, int]] = {}
     calls: dict[str, list[Place]] = {}
 
     def end(actor: str) -> None:
         if made := calls.pop(actor, None):
-            found.append(Burst(actor, after.get(actor, ""), tuple(made), within.get(actor, "")))
+            found.append(Burst(actor, after.get(actor, ""), tuple(made), *within.get(actor, ("", 0))))
 
     for actor, point, occurrence in passes(result):
         if not is_system_call(point):
             end(actor)
             after[actor] = point
-            within[actor] = point if point in BEFORE_CALLS else within.get(actor, "")
+            within[actor] = (point, occurrence) if point in BEFORE_CALLS else within.get(actor, ("", 0))
         elif (actor, point, occurrence) in result.calls_apart:
             found.append(Burst(actor, after.get(actor, ""), ((point, occurrence),), is_apart=True))
         else:
@@ -136,6 +140,18 @@ def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:
     return found
 
 
+def short_writes(result: RunResult) -> list[Schedule]:
+    """The first write that each line makes to each file: a disk that is nearly full takes a part of it."""
+    found: dict[tuple[str, str], Fault] = {}
+    line: dict[str, str] = {}
+    for actor, point, occurrence in passes(result):
+        if KINDS[SHORT_WRITE.word].applies(actor, point):
+            found.setdefault((line.get(actor, ""), point), Fault(actor, point, occurrence, SHORT_WRITE.word))
+        elif is_line(point):
+            line[actor] = point
+    return [Schedule((fault,)) for fault in found.values()]
+
+
 def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str] = KINDS_BETWEEN) -> list[Schedule]:
     """A buffer that is full is written before the rest is, and a recovery has more to write: where a run makes calls
     after a point that the usual one does not make there, faults of these kinds come before the second of them, and the
@@ -159,14 +175,25 @@ def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str]
 
 def errors_at_unknown_calls(result: RunResult) -> list[Schedule]:
     """Before the first and the last call of each distinct burst that no known call to the target has made, and after
-    the last one: the errors of that burst are others, and so may be what handles them.
+    the last one: the errors of that burst are others, and so may be what handles them. One line may make all calls,
+    for statements of any kind: where it makes several in one commit, each of these bursts fails.
     """
-    found = []
-    for burst in distinct(each for each in bursts(result) if not _can_fail(each.actor, each.after)):
+    found, unknown = [], [each for each in bursts(result) if not _can_fail(each.actor, each.after)]
+    for burst in dict.fromkeys((*distinct(unknown), *_of_one_commit(unknown))):
         first, last = burst.calls[0], burst.calls[-1]
         faults = [*burst.faults(dict.fromkeys((last, first)), BEFORE), *burst.faults([last], AFTER)]
         found.append([fault for fault in faults if KINDS[fault.kind].applies(fault.actor, fault.point)])
     return [Schedule((fault,)) for fault in in_turn(found)]
+
+
+def _of_one_commit(found: Iterable[Burst]) -> list[Burst]:
+    """The commit of one subtask in which most are made; of many some, evenly."""
+    commits: dict[tuple[str, int], list[Burst]] = {}
+    for burst in found:
+        if burst.within == COMMIT:
+            commits.setdefault((burst.actor, burst.time), []).append(burst)
+    most = max(commits.values(), key=len, default=[])
+    return [most[len(most) * part // OF_ONE_COMMIT_MOST] for part in range(OF_ONE_COMMIT_MOST)] if most else []
 
 
 def _can_fail(actor: str, point: str) -> bool:

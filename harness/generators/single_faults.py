@@ -155,8 +155,12 @@ def zombies_without_successor(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def errors_in_reused_processes(campaign: CampaignView) -> Iterator[Schedule]:
-    """The next attempt runs in the process of the one that failed. Our own adapters keep nothing in their modules."""
-    yield from (Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in errors_at_calls(campaign))
+    """The next attempt runs in the process of the one that failed: at a call to the target, or for a reason of another
+    operator. Our own adapters keep nothing in their modules.
+    """
+    first = (fault for fault in first_of_each(campaign.baseline, "kill", lines=False) if fault.point in AROUND_CALLS)
+    of_engine = [replace(fault, kind="error") for fault in first if fault.actor.startswith("sink[")]
+    yield from (Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in (*errors_at_calls(campaign), *of_engine))
 
 
 def rescales(campaign: CampaignView) -> Iterator[Schedule]:
@@ -276,7 +280,7 @@ def _together(pauses: Sequence[Fault]) -> Iterator[tuple[Fault, ...]]:
 
 
 def pauses_alone(unfired: Iterable[str]) -> Iterator[Schedule]:
-    """Each one of those that one attempt had in a run where not all found their points. `unfired`: schedules as text."""
+    """Each one of those that an attempt had in a run where not all found their points. `unfired`: schedules as text."""
     for schedule in map(parse, unfired):
         pauses = [fault for fault in schedule.faults if fault.kind == "pause" and is_line(fault.point)]
         if len(pauses) == len(schedule.faults) > 1 and len({fault.actor for fault in pauses}) == 1:

@@ -9,7 +9,7 @@ what a crash leaves does not depend on when the job was restarted.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from sinkproof.workload.rows import (
     MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
     REBATCHED_INPUT,
+    SHARED_KEYS_INPUT,
     SPARSE_INPUT,
     STANDARD_INPUT,
     TWELVE_OF_BOTH_INPUT,
@@ -80,6 +81,7 @@ LATE_SETTLING_JOB: Final = "late-settling"
 REUSED_PROCESS_JOB: Final = "reused-process"
 EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
 EQUAL_ROWS_JOB: Final = "equal-rows"
+SHARED_KEYS_JOB: Final = "shared-keys"
 LARGE_BATCHES_JOB: Final = "large-batches"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 MANY_CHUNKS_JOB: Final = "many-chunks"
@@ -96,6 +98,8 @@ OTHER_HOSTS_JOB: Final = "other-hosts"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 
+TOGETHER: Final = "+"  # joins the names of two jobs
+
 JOBS: Final = (STANDARD, SPARSE_JOB)
 RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
 VIRTUAL_JOBS: Final = (  # run by a simulated engine only
@@ -108,7 +112,7 @@ PLAIN_JOBS: Final = (  # without faults, and a few deaths
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    FAR_LARGER_DATA_JOB,
+    *(FAR_LARGER_DATA_JOB, SHARED_KEYS_JOB),
 )
 
 
@@ -210,6 +214,7 @@ EVERY_JOB: Final = {
     ),
     # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
+    SHARED_KEYS_JOB: _spec("both splits have the same keys", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
         "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
@@ -253,15 +258,52 @@ EVERY_JOB: Final = {
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}
-SENTENCES: Final = {name: spec.sentence for name, spec in EVERY_JOB.items() if name != STANDARD}
 
 
 def named_job(name: str) -> Job:
-    if name.startswith(MADE):
-        return made_job(name)[0]
-    if name not in EVERY_JOB:
-        raise ScheduleError(f"there is no job {name!r}; known: {', '.join(EVERY_JOB)}")
-    return EVERY_JOB[name].job
+    return made_job(name)[0] if name.startswith(MADE) else spec_of(name).job
+
+
+def input_of(name: str) -> GeneratedInput:
+    return made_job(name)[1] if name.startswith(MADE) else spec_of(name).source
+
+
+def sentence_of(name: str) -> str:
+    """How the job differs from the standard one; empty for that one, and for a job of another shape."""
+    return "" if name == STANDARD or name.startswith(MADE) else spec_of(name).sentence
+
+
+def spec_of(name: str) -> JobSpec:
+    """Of a job, or of two joined by `+`. Raises ScheduleError."""
+    first, _, second = name.partition(TOGETHER)
+    for each in filter(None, (first, second)):
+        if each not in EVERY_JOB:
+            raise ScheduleError(f"there is no job {each!r}; known: {', '.join(EVERY_JOB)}")
+    return _together(first, second) if second else EVERY_JOB[first]
+
+
+@cache
+def _together(first: str, second: str) -> JobSpec:
+    """A job that differs from the standard one as both do. The second one has no rows, and no graph, of its own."""
+    one, other = EVERY_JOB[first], EVERY_JOB[second]
+    differs, taken = _differences(other.job), _differences(one.job).keys() - {"timing"}
+    taken |= {"later"} if "again" in taken else set()  # after a restart a job has one graph
+    if other.source is not STANDARD_INPUT or differs.keys() & {"plan", "again", *taken}:
+        raise ScheduleError(f"the jobs {first!r} and {second!r} cannot be joined in this order: both differ in one way")
+    if other.job.later is not None:
+        sinks = sum(subtask.sink for subtask in other.job.later.subtasks)
+        differs["later"] = source_to_sink(one.source, sinks=sinks).plan()
+    if "timing" in differs:
+        differs["timing"] = replace(one.job.timing, **_differences(other.job.timing))
+    job = replace(one.job, _latencies={}, **differs)
+    return JobSpec(sentence=f"{one.sentence}; and {other.sentence}", job=job, source=one.source)
+
+
+def _differences(made: Job | Timing) -> dict[str, Any]:
+    """Fields that are not those of the standard job, or of its timing."""
+    usual = EVERY_JOB[STANDARD].job if isinstance(made, Job) else Timing()
+    pairs = {each.name: (getattr(made, each.name), getattr(usual, each.name)) for each in fields(made) if each.compare}
+    return {name: value for name, (value, as_usual) in pairs.items() if value != as_usual}
 
 
 def wall_clock_beside(services: Collection[str], job: Job) -> WallClock | None:
@@ -305,7 +347,3 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
     configuration = replace(BY_OFFSET, checkpoint_every_batches=shape["every"])
     plan = source_to_sink(source, sources=shape["sources"], sinks=shape["sinks"]).plan()
     return Job(plan=plan, configuration=configuration), source
-
-
-def input_of(name: str) -> GeneratedInput:
-    return made_job(name)[1] if name.startswith(MADE) else INPUTS[name]

@@ -1,6 +1,6 @@
 """The rows of the jobs that certify sinks, their keys, and the inputs that sources read them from.
 
-A key belongs to one split, so that the last row of a key does not depend on how the splits interleave.
+A key belongs to one split, so that the last row of a key does not depend on how the splits interleave; but in one job.
 """
 
 from __future__ import annotations
@@ -120,6 +120,11 @@ def make_equal_row(split: int, offset: int) -> Row:
     return Row(split, offset, KEYS[split][offset % SINKS][0], "v", EVENTS_APART_MS)
 
 
+def make_row_with_shared_key(split: int, offset: int) -> Row:
+    """A key and an offset are those of two rows."""
+    return make_row(split, offset)._replace(key=make_row(0, offset).key)
+
+
 def make_row_of_far_larger_data(split: int, offset: int) -> Row:
     row = make_row(split, offset)
     return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=offset * 1000)
@@ -170,6 +175,7 @@ REBATCHED_INPUT: Final = _input(make_row, batch_rows=BATCH_ROWS + 1)
 UNEVEN_INPUT: Final = UnevenInput(make_row, splits=SPLITS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
 EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, batch_rows=EDGE_CASE_BATCH_ROWS)
 EQUAL_ROWS_INPUT: Final = _input(make_equal_row)
+SHARED_KEYS_INPUT: Final = _input(make_row_with_shared_key)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
 HUNDREDS_OF_CHECKPOINTS_INPUT: Final = _input(
     make_row, rows=(HUNDREDS_OF_CHECKPOINTS + 20) * BATCHES_PER_CHECKPOINT, batch_rows=1

@@ -107,7 +107,7 @@ class Job:
 
     plan: Plan
     later: Plan | None = None  # once there is a checkpoint to restore: the same vertices with another parallelism
-    there_and_back: bool = False  # what was taken with the other parallelism is restored with the first one again
+    there_and_back: bool = False  # the restart after one with the other parallelism has the first one again
     again: Plan | None = None  # after every restart: the same vertices, but batches are cut in another way
     clock: Clock | None = None  # as attempts see it; None: the true one
     wall_clock: WallClock | None = None  # of attempts that are processes; None: the machine's
@@ -143,14 +143,14 @@ class Job:
         """The plan with every actor of the job. Ids are the same in both plans: only the last vertex differs."""
         return max(self.plan, self.later or self.plan, key=lambda plan: len(plan.subtasks))
 
-    def plan_after(self, record: CheckpointRecord | None, *, restarted: bool = False) -> Plan:
-        """`restarted`: this is not the first generation."""
+    def plan_after(self, record: CheckpointRecord | None, *, former: Plan, restarted: bool = False) -> Plan:
+        """`former`: of the generation before. `restarted`: this is not the first generation."""
         if restarted and self.again is not None:
             return self.again
         if record is None or self.later is None:
             return self.plan
-        is_back = self.there_and_back and record.parallelism != self.plan.parallelism
-        return self.plan if is_back else self.later
+        was_other = self.later.parallelism in (former.parallelism, record.parallelism)
+        return self.plan if self.there_and_back and was_other else self.later
 
     def latencies_after(self, seed: int, *, restarted: bool, order: str = IN_ORDER) -> Latencies:
         """Where batches are cut in another way, every latency is another, too."""

@@ -275,7 +275,7 @@ class Simulation:
         record, restarted = self.engine_faults.restorable(), self._restarts() > 0
         if restarted and self.job.outage_seconds and self.target is not None:
             self.target.age(self.job.outage_seconds)
-        self.plan = self.job.plan_after(record, restarted=restarted)
+        self.plan = self.job.plan_after(record, former=self.plan, restarted=restarted)
         orders, crashes = self.schedule.orders, self.actor_faults.job_crashes
         order = orders[crashes] if crashes < len(orders) else IN_ORDER
         self.latency = self.job.latencies_after(self.schedule.seed, restarted=restarted, order=order)

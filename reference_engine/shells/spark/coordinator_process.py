@@ -286,7 +286,7 @@ class CoordinatorProcess(RealShell):
         record = self.storage.latest()
         if record is not None and record.checkpoint_id == self.checkpoint_id_stopped:
             record = record._replace(final=False)
-        self.plan = self.job.plan_after(record)
+        self.plan = self.job.plan_after(record, former=self.plan)
         self.note(COORDINATOR, "generation", None)
         self.reach("generation.after")
         self.coordinator = Coordinator(

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sinkproof.chaos.schedule import FORMER_JOB_NAMES, STANDARD, Schedule, ScheduleError, parse
-from sinkproof.workload.jobs import EVERY_JOB, INPUTS, SENTENCES, input_of, made_job, named_job
+from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
+from sinkproof.workload.jobs import (
+    EVERY_JOB,
+    INPUTS,
+    SHARED_KEYS_JOB,
+    input_of,
+    made_job,
+    named_job,
+    sentence_of,
+)
 from sinkproof.workload.ledger import Ledger
 
 
@@ -31,9 +40,10 @@ def test_a_job_is_named_in_a_schedule_and_found_by_its_name(name: str) -> None:
 
 
 def test_every_job_but_the_standard_one_says_how_it_differs() -> None:
-    assert EVERY_JOB.keys() - {STANDARD} == SENTENCES.keys()
-    assert all(SENTENCES.values())
-    assert len(SENTENCES) == len({*SENTENCES.values()})
+    sentences = [sentence_of(name) for name in EVERY_JOB if name != STANDARD]
+    assert all(sentences)
+    assert len(sentences) == len({*sentences})
+    assert "" == sentence_of(STANDARD)
 
 
 def test_an_unknown_job_is_refused_with_the_known_ones() -> None:
@@ -42,9 +52,48 @@ def test_an_unknown_job_is_refused_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("name", EVERY_JOB)
-def test_a_key_belongs_to_one_split(name: str) -> None:
+def test_a_key_belongs_to_one_split_but_in_one_job(name: str) -> None:
     rows = Ledger(input_of(name)).rows.values()
-    assert len({(row.key, row.split) for row in rows}) == len({row.key for row in rows})
+    is_shared = len({(row.key, row.split) for row in rows}) > len({row.key for row in rows})
+    assert is_shared is (name == SHARED_KEYS_JOB)
+
+
+def test_two_jobs_joined_differ_from_the_standard_one_in_both_ways() -> None:
+    joined, sparse, scale_in = named_job("sparse+scale-in"), named_job("sparse"), named_job("scale-in")
+    assert input_of("sparse+scale-in") is input_of("sparse")
+    assert joined.plan is sparse.plan
+    assert joined.timing == sparse.timing
+    assert joined.later is not None
+    assert scale_in.later is not None
+    assert joined.later.parallelism == scale_in.later.parallelism
+    assert {subtask.source for subtask in joined.later.subtasks if subtask.source} == {input_of("sparse")}
+    assert f"{sentence_of('sparse')}; and {sentence_of('scale-in')}" == sentence_of("sparse+scale-in")
+    assert Schedule(job="sparse+scale-in") == parse("job=sparse+scale-in no-fault")
+    late = named_job("sparse+zombie-late").timing
+    assert (sparse.timing.pace, named_job("zombie-late").timing.suspended) == (late.pace, late.suspended)
+
+
+@pytest.mark.parametrize("name", ["scale-in+sparse", "rebatched+scale-in", "sparse+two-sinks", "scale-in+scale-out"])
+def test_jobs_that_differ_in_the_same_way_are_not_joined(name: str) -> None:
+    with pytest.raises(ScheduleError, match="cannot be joined in this order"):
+        named_job(name)
+
+
+@pytest.mark.parametrize("name", ["sparse+early", "early+sparse"])
+def test_each_of_two_joined_jobs_must_be_known(name: str) -> None:
+    with pytest.raises(ScheduleError, match="there is no job 'early'"):
+        named_job(name)
+
+
+def test_after_a_restart_with_another_parallelism_the_next_one_has_the_first_again() -> None:
+    job = named_job("scale-in-and-out")
+    taken = CheckpointRecord(1, False, {}, job.plan.parallelism)
+    assert job.plan_after(None, former=job.plan) is job.plan
+    assert job.plan_after(taken, former=job.plan, restarted=True) is job.later
+    assert job.later is not None
+    assert job.plan_after(taken, former=job.later, restarted=True) is job.plan
+    other = taken._replace(parallelism=job.later.parallelism)
+    assert job.plan_after(other, former=job.plan, restarted=True) is job.plan
 
 
 def test_a_made_job_is_cut_as_its_name_says() -> None:

@@ -1,0 +1,113 @@
+"""What does harm only together: jobs that differ from the standard one in two ways, restarts one right after the other,
+faults of an attempt and of its successor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.generators import single_faults
+from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, places, spread
+from sinkproof.generators.rare import ALL_MESSAGES, VOTE
+from sinkproof.workload.jobs import (
+    CLOCK_SKEW_JOB,
+    EMPTY_BATCHES_JOB,
+    LARGE_BATCHES_JOB,
+    MANY_CHECKPOINTS_JOB,
+    OUTAGE_JOB,
+    REBATCHED_JOB,
+    SCALE_IN_AND_OUT_JOB,
+    SHARED_KEYS_JOB,
+    SPARSE_JOB,
+    TOGETHER,
+    UNALIGNED_JOB,
+    UNEVEN_SOURCES_JOB,
+    ZOMBIE_LATE_JOB,
+    ZOMBIE_VERY_LATE_JOB,
+)
+
+OTHERWISE: Final = (SPARSE_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB, EMPTY_BATCHES_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB)
+RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, SPARSE_JOB)
+DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
+COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
+LATER: Final = 4  # which notification, of twelve
+MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
+OPENED_AGAIN: Final = tuple(Fault("sink[0]", "open.after", time, "kill-job") for time in (2, 3))
+
+
+def combined(campaign: CampaignView) -> Iterator[Schedule]:
+    """In turn, so that a short budget covers something of each."""
+    yield from in_turn(
+        (
+            keys_of_two_splits(campaign),
+            messages_in_other_jobs(campaign),
+            declines_before_rescaled_restarts(campaign),
+            rescaled_restarts_of_other_jobs(campaign),
+            restarts_from_one_checkpoint(campaign),
+            zombies_with_successors_that_die(campaign),
+        )
+    )
+
+
+def keys_of_two_splits(campaign: CampaignView) -> Iterator[Schedule]:
+    """Not where the last row of each key is to be left: which one that is, nothing says then."""
+    if campaign.contract.rows == "append":
+        yield from (Schedule(faults, job=SHARED_KEYS_JOB) for faults in ((), DECISIONS[:1], DECISIONS[1:2]))
+
+
+def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
+    """A notification or a vote is lost, late, repeated or declined, and its checkpoint has much, nothing, or rows of
+    another one; after a decline the job also dies.
+    """
+    for job in (SPARSE_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, UNALIGNED_JOB):
+        alone = campaign.run(Schedule(job=job))
+        for kind in ALL_MESSAGES:
+            times = EACH if job == SPARSE_JOB and kind in ("decline", "lose") else 3
+            faults = [fault for fault in spread(alone, kind, times=times) if fault.point in MESSAGES_OF_SINKS]
+            yield from (Schedule((fault,), job=job) for fault in faults)
+            if kind == "decline":
+                yield from (Schedule((fault, DECISIONS[0]), job=job) for fault in faults)
+
+
+def declines_before_rescaled_restarts(campaign: CampaignView) -> Iterator[Schedule]:
+    """Subtasks keep what was aborted for a later checkpoint; before that one is committed the job restarts with another
+    parallelism.
+    """
+    votes = [fault for fault in places(campaign.baseline, "decline") if fault.point == VOTE and "sink" in fault.actor]
+    first, second = ([vote for vote in votes if vote.occurrence == time] for time in (1, 2))
+    both = (*first[:1], *second[:1])
+    for job in campaign.rescaled_jobs:
+        yield from (Schedule((vote, DECISIONS[0]), job=job) for vote in (*first, *second))
+        yield Schedule((*both, DECISIONS[0]), job=job)
+        yield from (Schedule((vote, DECISIONS[1]), job=job) for vote in first)
+
+
+def rescaled_restarts_of_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
+    """States without rows, rows on their way, or none left, are restored by other subtasks."""
+    jobs = [TOGETHER.join((job, rescaled)) for job in OTHERWISE for rescaled in campaign.rescaled_jobs]
+    yield from (Schedule((death,), job=job) for death in (*DECISIONS, COMMITTED) for job in jobs)
+    many = [TOGETHER.join((MANY_CHECKPOINTS_JOB, rescaled)) for rescaled in campaign.rescaled_jobs]
+    yield from (Schedule((Fault(COORDINATOR, DECIDED, 11, "kill-job"),), job=job) for job in many)
+
+
+def restarts_from_one_checkpoint(campaign: CampaignView) -> Iterator[Schedule]:
+    """The whole job dies again before it has completed another one: what was committed is restored twice, or three
+    times.
+    """
+    rescaled = (*campaign.rescaled_jobs, SCALE_IN_AND_OUT_JOB) if campaign.rescaled_jobs else ()
+    for job in (*RESTARTED, *rescaled):
+        for death in (COMMITTED, *DECISIONS[1:]):
+            yield from (Schedule((death, *OPENED_AGAIN[:times]), job=job) for times in (1, 2))
+
+
+def zombies_with_successors_that_die(campaign: CampaignView) -> Iterator[Schedule]:
+    """Before they have fenced anything, or after; or another attempt dies later."""
+    for job in (STANDARD, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB):
+        for zombie in single_faults.first_time(campaign, kind="stop", points=single_faults.ZOMBIES_LATE, job=job):
+            (fault,) = zombie.faults
+            deaths = [Fault(fault.actor, point, 2, "kill") for point in ("open.before", "open.after")]
+            later = [Fault("sink[1]", "notify_complete.before", LATER, "kill")] if job == ZOMBIE_VERY_LATE_JOB else []
+            yield from (Schedule((fault, death), job=job) for death in (*deaths, *later))
