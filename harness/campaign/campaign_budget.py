@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
 from sinkproof.campaign.task import ShellOutcome, Task
+from sinkproof.campaign.workers.idle_cores import runnable_per_core
 from sinkproof.campaign.workers.worker_pool import PoolNotes
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -28,7 +28,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
 # time whatever its budget, and more of it on a busy machine. By then the campaign ends.
-SLOW_SECONDS: Final = 480.0  # some two hundred runs of a JVM, five hundred of a large library
+SLOW_SECONDS: Final = 600.0  # some two hundred runs of a JVM, six hundred of a large library
 CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
 CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
@@ -65,11 +65,6 @@ def within_budget(task: Task) -> ShouldStop:
         return is_convicted or (spent >= plan_seconds and has_least(results, task))
 
     return should_stop
-
-
-def runnable_per_core() -> float:
-    """Processes, over the last minute."""
-    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def seconds_if_slow(busy: float) -> float:

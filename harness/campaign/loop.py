@@ -12,7 +12,9 @@ from sinkproof.campaign.baseline import rescaled
 from sinkproof.campaign.coverage import KINDS_AT_LINES
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Plan, Stage, StageCoverage
+from sinkproof.campaign.workers.idle_cores import runnable_per_core
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.lines import known_lines
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -45,6 +47,7 @@ class Campaign(ABC):
         self.runner, self.results, self.should_stop, self.run_all = runner, results, should_stop, run_all
         self.contract: Contract = runner.contract
         self.tried: set[Schedule] = set()
+        self.began = now()
         self.stage = StageCoverage(name="")
         self._baseline: RunResult | None = None
         self.runs_are_slow = False
@@ -86,6 +89,7 @@ class Campaign(ABC):
             stage.explore(self)
         else:
             chosen = self._chosen(stage.schedules(self), concurrent_reader=stage.concurrent_reader)
+            chosen = self._in_time(chosen, stage.seconds_most)
             coverage.planned = coverage.run + len(chosen)
             self.run_schedules(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
         coverage.finished = not coverage.cut
@@ -115,6 +119,15 @@ class Campaign(ABC):
     def _chosen(self, schedules: Iterable[Schedule], *, concurrent_reader: bool) -> list[Schedule]:
         tried = () if concurrent_reader else self.tried
         return [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
+
+    def _in_time(self, schedules: list[Schedule], seconds: float) -> list[Schedule]:
+        """What fits into so many seconds, evenly, if a run takes as long as those so far; more on a busy machine."""
+        each = (now() - self.began) / max(1, self.results.coverage.runs)
+        most = max(1.0, seconds * max(1.0, runnable_per_core()) / each)
+        if len(schedules) <= most:
+            return schedules
+        self.stage.cut = f"a run takes {each:.1g} s: {most:.0f} of {len(schedules)} schedules"
+        return [schedules[len(schedules) * number // int(most)] for number in range(int(most))]
 
     @property
     def searches_lines(self) -> bool:

@@ -20,6 +20,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.workload.jobs import JOBS
 
+PART_SECONDS_MOST: Final = 30.0  # several hundred schedules; of a slow library some dozens
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
 
 
@@ -192,11 +193,13 @@ HIGH_YIELD: Final[Plan] = (
     Stage(
         name="kill and zombie at lines of restored attempts",
         schedules=interleavings.faults_in_restored_attempts,
+        seconds_most=PART_SECONDS_MOST,
         needs=(Need.FOREIGN_CODE,),
     ),
     Stage(
         name="what does harm only together: jobs that differ in two ways, second restarts, successors that die",
         schedules=combinations.combined,
+        seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
@@ -288,6 +291,7 @@ HIGH_YIELD: Final[Plan] = (
     Stage(
         name="crashes within rescaled recoveries",
         schedules=interleavings.crashes_within_rescaled_recoveries,
+        seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.RESCALES),
     ),
     Stage(

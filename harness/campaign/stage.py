@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Any
 
 from sinkproof.chaos.schedule import Schedule
@@ -44,7 +45,8 @@ class Stage:
     """Either `schedules`, a generator of harness/generators, or `explore`, for closures and other searches.
     Both are given the campaign. `lines`: executed lines are traced while these schedules run. `required`: when a
     user's sink is certified, the campaign does not end before this stage, however short the budget; beside an external
-    system only before those of these stages that need one.
+    system only before those of these stages that need one. `seconds_most`: of its schedules so many run, evenly, as fit
+    into that time; inf: all of them.
     """
 
     name: str  # printed with its coverage
@@ -54,6 +56,7 @@ class Stage:
     lines: bool = False
     concurrent_reader: bool = False
     required: bool = False
+    seconds_most: float = inf
 
 
 Plan = Sequence[Stage]

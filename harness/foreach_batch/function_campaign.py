@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from sinkproof.campaign.campaign_budget import runnable_per_core
 from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.stage import Plan, Stage, StageCoverage
+from sinkproof.campaign.workers.idle_cores import runnable_per_core
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule

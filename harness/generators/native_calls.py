@@ -25,7 +25,8 @@ KILL: Final = "kill"
 KINDS_BETWEEN: Final = (KILL, "pause", "stop")
 SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for the locks of each
 COMMIT: Final = "notify_complete.before"
-OF_ONE_COMMIT_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
+OPENED: Final = "open.before"
+IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -178,22 +179,38 @@ def errors_at_unknown_calls(result: RunResult) -> list[Schedule]:
     the last one: the errors of that burst are others, and so may be what handles them. One line may make all calls,
     for statements of any kind: where it makes several in one commit, each of these bursts fails.
     """
-    found, unknown = [], [each for each in bursts(result) if not _can_fail(each.actor, each.after)]
-    for burst in dict.fromkeys((*distinct(unknown), *_of_one_commit(unknown))):
+    unknown = _unknown(result)
+    commits = (burst for burst in unknown if burst.within == COMMIT)
+    return [Schedule((fault,)) for fault in _errors((*distinct(unknown), *_most_in_one_call(commits)))]
+
+
+def errors_in_recovery(recovery: RunResult) -> list[Schedule]:
+    """The same where a restored sink opens."""
+    opened = [burst for burst in _unknown(recovery) if burst.within == OPENED and burst.time > 1]
+    faults = _errors((*distinct(opened), *_most_in_one_call(opened)))
+    return [replace(recovery.schedule, faults=(*recovery.schedule.faults, fault)) for fault in faults]
+
+
+def _unknown(result: RunResult) -> list[Burst]:
+    return [burst for burst in bursts(result) if not _can_fail(burst.actor, burst.after)]
+
+
+def _errors(unknown: Iterable[Burst]) -> Iterator[Fault]:
+    found = []
+    for burst in dict.fromkeys(unknown):
         first, last = burst.calls[0], burst.calls[-1]
         faults = [*burst.faults(dict.fromkeys((last, first)), BEFORE), *burst.faults([last], AFTER)]
         found.append([fault for fault in faults if KINDS[fault.kind].applies(fault.actor, fault.point)])
-    return [Schedule((fault,)) for fault in in_turn(found)]
+    return in_turn(found)
 
 
-def _of_one_commit(found: Iterable[Burst]) -> list[Burst]:
-    """The commit of one subtask in which most are made; of many some, evenly."""
-    commits: dict[tuple[str, int], list[Burst]] = {}
+def _most_in_one_call(found: Iterable[Burst]) -> list[Burst]:
+    """The call of one subtask in which most are made; of many some, evenly."""
+    calls: dict[tuple[str, int], list[Burst]] = {}
     for burst in found:
-        if burst.within == COMMIT:
-            commits.setdefault((burst.actor, burst.time), []).append(burst)
-    most = max(commits.values(), key=len, default=[])
-    return [most[len(most) * part // OF_ONE_COMMIT_MOST] for part in range(OF_ONE_COMMIT_MOST)] if most else []
+        calls.setdefault((burst.actor, burst.time), []).append(burst)
+    most = max(calls.values(), key=len, default=[])
+    return [most[len(most) * part // IN_ONE_CALL_MOST] for part in range(IN_ONE_CALL_MOST)] if most else []
 
 
 def _can_fail(actor: str, point: str) -> bool:

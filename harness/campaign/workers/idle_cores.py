@@ -1,4 +1,6 @@
-"""Whether cores of this machine have nothing to do: while runs wait for locks, say, more of them can overlap."""
+"""Whether cores of this machine have nothing to do: while runs wait for locks, say, more of them can overlap; or more
+than they can.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +32,11 @@ class IdleCores:
 
     def look_again(self) -> None:
         self.began, self.idle = now(), idle_seconds()
+
+
+def runnable_per_core() -> float:
+    """Processes, over the last minute."""
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
 def idle_seconds(*, stat: Path = Path("/proc/stat")) -> float:

@@ -62,7 +62,7 @@ def test_shells_that_may_meet_at_what_setup_makes_run_one_after_the_other(
         (True, "process", True, 10.0),
         (True, "simulated", True, 7.5),  # its findings are still to be confirmed
         (False, "process", True, 5.0),
-        (False, "process", False, 480.0),  # much is missing that a verdict needs
+        (False, "process", False, 600.0),  # much is missing that a verdict needs
     ],
 )
 def test_when_a_campaign_ends(
@@ -81,7 +81,8 @@ def test_when_a_campaign_ends(
 
 
 @pytest.mark.parametrize(
-    ("shell", "is_convicted", "ends_after"), [("process", False, 90.0), ("process", True, 5.0), ("simulated", False, 10.0)]
+    ("shell", "is_convicted", "ends_after"),
+    [("process", False, 90.0), ("process", True, 5.0), ("simulated", False, 10.0)],
 )
 def test_time_for_the_whole_plan_is_that_of_real_deaths_and_ends_with_a_conviction(
     shell: str, is_convicted: bool, ends_after: float, monkeypatch: pytest.MonkeyPatch
@@ -103,7 +104,7 @@ def test_only_sinks_of_users_have_time_for_the_whole_plan() -> None:
     assert [0.0, 0.0, 90.0, 90.0] == [task.plan_seconds for task in tasks]
 
 
-@pytest.mark.parametrize(("is_convicted", "ends_after"), [(True, 5.0), (False, 480.0)])
+@pytest.mark.parametrize(("is_convicted", "ends_after"), [(True, 5.0), (False, 600.0)])
 def test_a_simulation_ends_early_where_real_faults_have_convicted_the_subject(
     is_convicted: bool, ends_after: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,83 @@
+"""What does harm only together is found together, and right sinks pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import NATIVE_CODE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.combinations import (
+    combined,
+    declines_before_rescaled_restarts,
+    keys_of_two_splits,
+    messages_in_other_jobs,
+    rescaled_restarts_of_other_jobs,
+    restarts_from_one_checkpoint,
+    zombies_with_successors_that_die,
+)
+from sinkproof.generators.interleavings import crashes_within_rescaled_recoveries, faults_in_restored_attempts
+from sinkproof.generators.single_faults import errors_in_reused_processes
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+SUBJECTS = Path(__file__).parents[2] / "support/harmed_together.py"
+Generator = Callable[[Any], Iterator[Schedule]]
+
+
+def findings_of(name: str, stages: list[Stage], *, folder: Path) -> CampaignResults:
+    with process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name=name, path=folder, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out(stages)
+    return results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "generator", "found", "schedule"),
+    [
+        ("AbortedAndRescaled", declines_before_rescaled_restarts, {"O1"}, "job=scale-in sink[0].acknowledge.before"),
+        ("UnalignedAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=unaligned+scale-"),
+        ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),
+        ("SparseAndLost", messages_in_other_jobs, {"O1"}, "job=sparse checkpoint.notify"),
+        ("LargeAndAborted", messages_in_other_jobs, {"O1"}, "job=large-batches"),
+        ("RescaledThereAndBack", crashes_within_rescaled_recoveries, {"O1"}, "job=scale-in-and-out"),
+        ("RestoredAndKilled", faults_in_restored_attempts, {"O2"}, "checkpoint.persist.after#1=kill-job sink"),
+        ("LateAndRestartedTwice", restarts_from_one_checkpoint, {"O2"}, "job=outage"),
+        ("KeysOfTwoSplits", keys_of_two_splits, {"O1"}, "job=shared-keys no-fault"),
+        ("SuspendedAndKilled", zombies_with_successors_that_die, {"O9"}, "job=zombie-very-late"),
+    ],
+)
+def test_what_harms_a_sink_together_is_found(
+    name: str, generator: Generator, found: set[str], schedule: str, tmp_path: Path
+) -> None:
+    results = findings_of(name, [Stage(name="together", schedules=generator)], folder=tmp_path)
+    assert found <= {finding.oracle for finding in results.findings if finding.schedule.startswith(schedule)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PartFiles", "Tables", "RescaledAndLeft", "SuspendedAndFenced"])
+def test_right_sinks_pass_whatever_comes_together(name: str, tmp_path: Path) -> None:
+    every = (combined, crashes_within_rescaled_recoveries, faults_in_restored_attempts, errors_in_reused_processes)
+    results = findings_of(name, [Stage(name="together", schedules=each) for each in every], folder=tmp_path)
+    assert [] == [str(finding.schedule) for finding in results.findings]
+    assert results.coverage.runs > 200
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("WrittenShort", {"O1"}), ("PartFiles", set())])
+def test_a_sink_that_does_not_write_the_rest_after_a_short_write_loses_rows(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
+    results = findings_of(name, stages, folder=tmp_path)
+    assert len(stages) == 2
+    assert found == {finding.oracle for finding in results.findings if "=short-write" in finding.schedule}

@@ -1,0 +1,366 @@
+"""Sinks that two differences, or two faults, harm together: each wrong one overrides what is right in its base."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from sinkproof import Claim, Scratch
+
+KEPT_SECONDS = 3600.0
+CHUNK_ROWS = 400
+State = tuple[list[tuple[int, Any]], list[tuple[int, Any]]]  # (checkpoint, rows): pending ones, and aborted ones
+Restored = tuple[int, list[tuple[int, Any]], list[tuple[int, Any]]]  # the same of an old subtask
+
+
+class Parts:
+    """Right: rows wait in the state, and each checkpoint of each subtask becomes one file, by one rename."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[Any] = []
+        self.pending: dict[int, Any] = {}
+        self.aborted: dict[int, Any] = {}
+
+    def open(self, context: Any) -> None:
+        self.context = context
+        self.begin()
+        for old, pending, aborted in self.kept([(old, *self.read(state)) for old, state in context.restored]):
+            for checkpoint_id, rows in (*pending, *aborted):
+                self.publish(f"{old}-{checkpoint_id}", rows)
+
+    def begin(self) -> None:
+        """Before anything is restored."""
+
+    def read(self, state: bytes) -> State:
+        pending, aborted = json.loads(state)
+        return pending, aborted
+
+    def kept(self, restored: list[Restored]) -> list[Restored]:
+        return restored
+
+    def write(self, batch: Any) -> None:
+        self.rows += [(row.split, row.offset, row.key, row.value) for row in batch]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        if self.rows:
+            self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps([[*self.pending.items()], [*self.aborted.items()]]).encode()
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        if checkpoint_id in self.pending:
+            self.aborted[checkpoint_id] = self.pending.pop(checkpoint_id)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for waiting in (self.aborted, self.pending):
+            for older in [older for older in waiting if older <= checkpoint_id]:
+                self.publish(f"{self.context.subtask}-{older}", waiting.pop(older))
+
+    def publish(self, part: str, rows: Any) -> None:
+        temporary = self.folder / f"{uuid4()}.new"
+        self.fill(temporary, json.dumps(rows).encode())
+        temporary.rename(self.folder / f"{part}.json")
+
+    def fill(self, file: Path, data: bytes) -> None:
+        file.write_bytes(data)
+
+
+class PartFiles:
+    claims: Any = Claim.EXACTLY_ONCE
+    make: Any = Parts
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+
+
+class RestoringTheLastAborted(Parts):
+    """Wrong: of several old subtasks only the last one's aborted rows are restored."""
+
+    def kept(self, restored: list[Restored]) -> list[Restored]:
+        return [(old, pending, aborted if old == restored[-1][0] else []) for old, pending, aborted in restored]
+
+
+class AbortedAndRescaled(PartFiles):
+    make = RestoringTheLastAborted
+
+
+class MergingOffsets(Parts):
+    """Wrong: of the offsets that two subtasks have seen it keeps the larger one, and drops what the other has not."""
+
+    def begin(self) -> None:
+        self.last: dict[str, int] = {}
+
+    def read(self, state: bytes) -> State:
+        pending, aborted, last = json.loads(state)
+        self.last = {split: max(last.get(split, -1), self.last.get(split, -1)) for split in {*last, *self.last}}
+        return pending, aborted
+
+    def write(self, batch: Any) -> None:
+        super().write([row for row in batch if row.offset > self.last.get(str(row.split), -1)])
+        self.last |= {str(row.split): row.offset for row in batch}
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        return json.dumps([*json.loads(super().snapshot(checkpoint_id)), self.last]).encode()
+
+
+class UnalignedAndRescaled(PartFiles):
+    make = MergingOffsets
+
+
+class EndingAtAnEmptyState(Parts):
+    """Wrong: a subtask that had nothing pending ends the restore of the others."""
+
+    def kept(self, restored: list[Restored]) -> list[Restored]:
+        return list(takewhile(lambda each: any(each[1:]), restored))
+
+
+class SparseAndRescaled(PartFiles):
+    make = EndingAtAnEmptyState
+
+
+class CommittingOwnRowsOnly(Parts):
+    """Wrong: without rows of its own a checkpoint commits none of those before it."""
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        if checkpoint_id in self.pending:
+            super().notify_complete(checkpoint_id)
+
+
+class SparseAndLost(PartFiles):
+    make = CommittingOwnRowsOnly
+
+
+class InChunks(Parts):
+    """Wrong: what was aborted takes the place of the chunks that the next checkpoint has by then."""
+
+    def begin(self) -> None:
+        self.chunks: list[Any] = []
+
+    def write(self, batch: Any) -> None:
+        super().write(batch)
+        if len(self.rows) >= CHUNK_ROWS:
+            self.chunks, self.rows = self.chunks + self.rows, []
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.rows, self.chunks = self.chunks + self.rows, []
+        return super().snapshot(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        if checkpoint_id in self.pending:
+            self.chunks = self.pending.pop(checkpoint_id)
+
+
+class LargeAndAborted(PartFiles):
+    make = InChunks
+
+
+class AdoptingFirst(Parts):
+    """Stages a file in a folder of its subtask. Wrong: a subtask takes what others have staged to its own folder before
+    it publishes it, where their successors do not look.
+    """
+
+    adopts: ClassVar[bool] = True
+
+    def staged(self, subtask: int, part: str) -> Path:
+        return self.folder / f"stage-{subtask}" / part
+
+    def begin(self) -> None:
+        self.staged(self.context.subtask, "").mkdir(exist_ok=True)
+
+    def read(self, state: bytes) -> State:
+        pending, aborted = super().read(state)
+        for _, part in (*pending, *aborted):
+            with suppress(FileNotFoundError):
+                if self.adopts:
+                    self.staged(part[0], part[1]).rename(self.staged(self.context.subtask, part[1]))
+        return pending, aborted
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        if self.rows:
+            part = self.context.subtask, f"{self.context.generation}-{self.context.subtask}-{checkpoint_id}"
+            self.staged(*part).write_text(json.dumps(self.rows))
+            self.pending[checkpoint_id], self.rows = part, []
+        return json.dumps([[*self.pending.items()], [*self.aborted.items()]]).encode()
+
+    def publish(self, part: str, rows: Any) -> None:
+        with suppress(FileNotFoundError):  # an earlier attempt has published it
+            owner = self.context.subtask if self.adopts else rows[0]
+            self.staged(owner, rows[1]).rename(self.folder / f"{rows[1]}.json")
+
+
+class RescaledThereAndBack(PartFiles):
+    make = AdoptingFirst
+
+
+class LeftWhereItWas(AdoptingFirst):
+    """Right: published from where it was staged."""
+
+    adopts = False
+
+
+class RescaledAndLeft(PartFiles):
+    make = LeftWhereItWas
+
+
+class WithoutTheRest(Parts):
+    """Wrong: what `os.write` has left is not written."""
+
+    def fill(self, file: Path, data: bytes) -> None:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        os.write(descriptor, data)
+        os.close(descriptor)
+
+
+class WrittenShort(PartFiles):
+    make = WithoutTheRest
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in sorted(scratch.path.glob("*.json")):
+            with suppress(ValueError):
+                yield from json.loads(file.read_text())
+
+
+class InTransactions(Parts):
+    """Right: the rows of a part, and its name, are one transaction in a database."""
+
+    def begin(self) -> None:
+        self.database = sqlite3.connect(self.folder / "rows.db", timeout=30)
+        self.database.execute("CREATE TABLE IF NOT EXISTS rows (split, offset, key, value)")
+        self.database.execute("CREATE TABLE IF NOT EXISTS parts (part PRIMARY KEY, at)")
+        self.database.commit()
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Before anything is restored."""
+
+    def publish(self, part: str, rows: Any) -> None:
+        self.database.execute("INSERT OR IGNORE INTO parts VALUES (NULL, NULL)")  # the lock, before anything is read
+        if not self.database.execute("SELECT 1 FROM parts WHERE part = ?", (part,)).fetchone():
+            for row in rows:
+                self.add(row)
+            self.database.execute("INSERT INTO parts VALUES (?, ?)", (part, time.time()))
+        self.finish()
+
+    def add(self, row: Any) -> None:
+        self.database.execute("INSERT INTO rows VALUES (?, ?, ?, ?)", row)
+
+    def finish(self) -> None:
+        self.database.commit()
+
+
+class Tables(PartFiles):
+    make = InTransactions
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        if not (scratch.path / "rows.db").exists():
+            return
+        database = sqlite3.connect(scratch.path / "rows.db", timeout=30)
+        yield from database.execute("SELECT * FROM rows")
+        database.close()
+
+
+class VacuumedWhenRestored(InTransactions):
+    """Wrong: VACUUM needs the mode without transactions, in which a restored attempt then stays."""
+
+    def tidy(self) -> None:
+        if self.context.restored:
+            self.database.isolation_level = None
+            self.database.execute("PRAGMA optimize")
+
+
+class RestoredAndKilled(Tables):
+    make = VacuumedWhenRestored
+
+
+class ForgettingParts(InTransactions):
+    """Wrong: after an hour it forgets which parts there are, also those that a restart may bring again."""
+
+    def finish(self) -> None:
+        self.database.execute("DELETE FROM parts WHERE at < ?", (time.time() - KEPT_SECONDS,))
+        self.database.commit()
+
+
+class LateAndRestartedTwice(Tables):
+    make = ForgettingParts
+
+
+class ByKeyAndOffset(InTransactions):
+    """Wrong: a row is known by its key and its offset, without its split."""
+
+    def tidy(self) -> None:
+        self.database.execute("CREATE UNIQUE INDEX IF NOT EXISTS identity ON rows (key, offset)")
+
+    def add(self, row: Any) -> None:
+        self.database.execute("INSERT OR IGNORE INTO rows VALUES (?, ?, ?, ?)", row)
+
+
+class KeysOfTwoSplits(Tables):
+    make = ByKeyAndOffset
+
+
+class FencedOnce(InTransactions):
+    """Wrong: an attempt refuses the generation before it, and no older one."""
+
+    fenced: ClassVar[str] = "generation = ?"
+
+    def tidy(self) -> None:
+        self.files: list[Any] = []
+        self.database.execute("CREATE TABLE IF NOT EXISTS fenced (subtask, generation)")
+        self.database.execute("CREATE TABLE IF NOT EXISTS manifests (subtask PRIMARY KEY, rows)")
+        self.database.commit()
+        for subtask in {self.context.subtask, *(old for old, _ in self.context.restored)}:
+            self.database.execute("INSERT INTO fenced VALUES (?, ?)", (subtask, self.context.generation - 1))
+        self.database.commit()
+
+    def read(self, state: bytes) -> State:
+        pending, aborted, files = json.loads(state)
+        self.files += files
+        return pending, aborted
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        return json.dumps([*json.loads(super().snapshot(checkpoint_id)), self.files]).encode()
+
+    def publish(self, part: str, rows: Any) -> None:
+        self.files += rows
+        self.database.execute("INSERT OR IGNORE INTO parts VALUES (NULL, NULL)")
+        asked = f"SELECT 1 FROM fenced WHERE subtask = ? AND {self.fenced}"
+        if not self.database.execute(asked, (self.context.subtask, self.context.generation)).fetchone():
+            manifest = self.context.subtask, json.dumps(self.files)
+            self.database.execute("REPLACE INTO manifests VALUES (?, ?)", manifest)
+        self.database.commit()
+
+
+class SuspendedAndKilled(Tables):
+    make = FencedOnce
+    rescales = False
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        if not (scratch.path / "rows.db").exists():
+            return
+        database = sqlite3.connect(scratch.path / "rows.db", timeout=30)
+        if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'manifests'").fetchone():
+            for (rows,) in database.execute("SELECT rows FROM manifests"):
+                yield from json.loads(rows)
+        database.close()
+
+
+class FencedForGood(FencedOnce):
+    """Right."""
+
+    fenced = "generation >= ?"
+
+
+class SuspendedAndFenced(SuspendedAndKilled):
+    make = FencedForGood
