@@ -127,7 +127,7 @@ class DiskCalls:
 def rate_with_disk(engine: float, *, kind: type, run: Callable[[Schedule], Any], runs: int = 200) -> float:
     """Runs a second of one core, of the engine alone (`engine`: its rate) and the calls to the disk alone."""
     asked = DiskCalls(kind)
-    faults = [fault for fault in places(run(Schedule()), "kill")]
+    faults = list(places(run(Schedule()), "kill"))
     with asked.recording():
         for fault, _ in zip(cycle(faults), range(runs)):
             run(Schedule((fault,)))

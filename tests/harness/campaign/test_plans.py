@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from sinkproof.campaign import loop
 from sinkproof.campaign.campaign_budget import run_campaign
 from sinkproof.campaign.loop import CONDITIONS
 from sinkproof.campaign.process_campaign import ProcessCampaign
@@ -18,7 +19,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.simulated_plan import SIMULATED_PLAN
 from sinkproof.campaign.spark_plan import SPARK_PLAN
-from sinkproof.campaign.stage import Need, Stage, nothing
+from sinkproof.campaign.stage import Need, Stage, StageCoverage, nothing
 from sinkproof.campaign.task import Task
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Schedule, parse
@@ -55,6 +56,31 @@ def ask_once_run(campaign: SimulatedCampaign, schedule: Schedule) -> None:
 
 
 # -- the loop --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run_seconds", "busy", "chosen"),
+    [
+        (0.01, 0.5, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (1.0, 0.5, [0, 2, 5]),
+        (1.0, 2.0, [0, 1, 2, 4, 5, 6]),
+        (9.0, 0.5, [0]),
+    ],
+)
+def test_of_a_stage_with_a_limit_so_many_schedules_run_as_fit(
+    run_seconds: float, busy: float, chosen: list[int], campaign: SimulatedCampaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "runnable_per_core", lambda: busy)
+    monkeypatch.setattr(loop, "now", lambda: campaign.began + 10 * run_seconds)
+    campaign.results.coverage.runs = 10
+    schedules = [Schedule(seed=number) for number in range(8)]
+    coverage = StageCoverage(name="limited")
+    campaign._carry_out(Stage(name="limited", schedules=lambda campaign: schedules, seconds_most=3.0), coverage)
+    assert [Schedule(seed=number) for number in chosen] == [each for each in schedules if each in campaign.tried]
+    assert (coverage.run, coverage.finished) == (len(chosen), len(chosen) == len(schedules))
+    assert coverage.cut == (
+        "" if coverage.finished else f"a run takes {run_seconds:.1g} s: {len(chosen)} of 8 schedules"
+    )
 
 
 def test_each_schedule_of_a_plan_runs_once(campaign: SimulatedCampaign) -> None:
@@ -144,7 +170,7 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    "begins", ["late effect of", "kill, pause and zombie between", "zombies for which", "outward calls that no line"]
+    "begins", ["short writes", "kill, pause and zombie between", "zombies for which", "outward calls that no line"]
 )
 def test_no_sink_of_a_user_is_upheld_before_these_stages(begins: str) -> None:
     (stage,) = (stage for stage in PROCESS_PLAN if stage.name.startswith(begins))

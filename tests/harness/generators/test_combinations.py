@@ -28,12 +28,21 @@ from sinkproof.generators.single_faults import errors_in_reused_processes
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
-SUBJECTS = Path(__file__).parents[2] / "support/harmed_together.py"
+SUPPORT = Path(__file__).parents[2] / "support"
+TABLES = (
+    "RestoredAndKilled",
+    "LateAndRestartedTwice",
+    "KeysOfTwoSplits",
+    "SuspendedAndKilled",
+    "Tables",
+    "SuspendedAndFenced",
+)
 Generator = Callable[[Any], Iterator[Schedule]]
 
 
 def findings_of(name: str, stages: list[Stage], *, folder: Path) -> CampaignResults:
-    with process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name=name, path=folder, shell="process")) as runner:
+    file = SUPPORT / ("harmed_tables.py" if name in TABLES else "harmed_parts.py")
+    with process_runner(load(f"{file}:{name}"), Scratch(name=name, path=folder, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
         ProcessCampaign(runner, results).carry_out(stages)
     return results
