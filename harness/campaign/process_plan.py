@@ -271,7 +271,7 @@ HIGH_YIELD: Final[Plan] = (
         required=True,
     ),
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
-    Stage(name="kill at each line", schedules=partial(single_faults.first_time_at_lines, kind="kill")),
+    Stage(name="kill at each line, each time in a commit", schedules=single_faults.kills_at_lines),
     Stage(
         name="SIGTERM at each line",
         schedules=partial(single_faults.first_time_at_lines, kind=TERMINATE.word),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -44,6 +45,7 @@ TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "noti
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
 WAITED_FOR_MOST: Final = 6  # each takes some seconds
+IN_COMMIT_MOST: Final = 60  # passes of lines
 PAUSES_IN_A_RUN: Final = 4  # of one attempt; of eight a seventh do not find their points
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
 
@@ -241,6 +243,34 @@ def zombies_waited_for(schedules: Sequence[Schedule]) -> Iterator[Schedule]:
     every = [*dict.fromkeys(replace(schedule, job=LONG_WAITS_JOB) for schedule in schedules)]
     last, steps = len(every) - 1, WAITED_FOR_MOST - 1
     yield from dict.fromkeys(every[step * last // steps] for step in range(WAITED_FOR_MOST) if every)
+
+
+def kills_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
+    """The first time at each line, then each time in the longest commit of a subtask: a line may run statements of any
+    kind, one after the other.
+    """
+    yield from first_time_at_lines(campaign, kind="kill")
+    yield from (Schedule((fault,)) for fault in _evenly(_longest_commit(campaign.traced_baseline), IN_COMMIT_MOST))
+
+
+def _longest_commit(run: RunResult) -> list[Fault]:
+    """Kills at its lines."""
+    commits: dict[tuple[str, int], list[Fault]] = {}
+    time: Counter[str] = Counter()  # of the commit that an actor is in, or had last
+    inside: set[str] = set()
+    for actor, point, occurrence in passes(run):
+        if point == "notify_complete.before":
+            inside.add(actor)
+            time[actor] += 1
+        elif point == "notify_complete.after":
+            inside.discard(actor)
+        elif actor in inside and is_line(point):
+            commits.setdefault((actor, time[actor]), []).append(Fault(actor, point, occurrence, "kill"))
+    return max(commits.values(), key=len, default=[])
+
+
+def _evenly(faults: Sequence[Fault], most: int) -> list[Fault]:
+    return [faults[len(faults) * part // most] for part in range(most)] if len(faults) > most else [*faults]
 
 
 def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:

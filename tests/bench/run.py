@@ -22,7 +22,7 @@ from fan_out_bench import measure as measure_fan_out
 from fan_out_bench import table as table_of_fan_out
 from first_hour_bench import measure as measure_first_hour
 from first_hour_bench import table as table_of_first_hour
-from floors import engine_rate
+from floors import engine_rate, rate_with_disk
 from growth_bench import measure as measure_growth
 from growth_bench import table as table_of_growth
 from kafka_bench import measure as measure_kafka
@@ -41,6 +41,8 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import places
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable, check_available
+from sinkproof.sink_adapters.files.disk_memory import MemoryDisk
+from sinkproof.sink_adapters.files.disk_real import RealDisk
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import check, load, locator_of
 from sinkproof.subject.scratch import Scratch, fresh_folder
@@ -105,6 +107,12 @@ def seconds_to_find() -> float:
     return try_canary(canary, "simulated").seconds
 
 
+def disk_floor(contract: Contract, engine: float, *, kind: type, disk: str = "") -> float:
+    """Runs per second of the engine alone and the calls to the disk alone."""
+    with bench_runner(contract, disk=disk) as runner:
+        return rate_with_disk(engine, kind=kind, run=runner.run)
+
+
 def measure(seconds: float) -> list[dict[str, Any]]:
     hypothesis = hypothesis_peer(CommitCopiesAgain, examples=2000, repeats=5)
     in_memory = hypothesis_peer(InMemory(), examples=int(200 * seconds), repeats=1)
@@ -112,6 +120,8 @@ def measure(seconds: float) -> list[dict[str, Any]]:
     naive_seconds = naive["find_s"] or naive["at_least_s"]
     memory, files = load("memory/two-phase"), load("files/two-phase")
     same = check(locator_of(CommitCopiesAgain), CommitCopiesAgain)
+    engine = engine_rate(seconds=seconds, kinds=KINDS)
+    on_tmpfs = disk_floor(files, engine, kind=RealDisk, disk="real")
     lines = [
         ("memory/two-phase", simulated_rate(memory, seconds=seconds), "schedules/s", 3000),
         ("files/two-phase in memory", simulated_rate(files, seconds=seconds), "schedules/s", 1500),
@@ -121,7 +131,9 @@ def measure(seconds: float) -> list[dict[str, Any]]:
             "schedules/s",
             800,
         ),
-        ("floor of memory/two-phase: the engine alone", engine_rate(seconds=seconds, kinds=KINDS), "schedules/s", None),
+        ("floor of memory/two-phase: the engine alone", engine, "schedules/s", None),
+        ("floor in memory: and the disk alone", disk_floor(files, engine, kind=MemoryDisk), "schedules/s", None),
+        ("floor on tmpfs: the same", on_tmpfs, "schedules/s", None),
         ("the Hypothesis machine's sink, simulated", simulated_rate(same, seconds=seconds), "schedules/s", None),
         ("files/two-phase, process", process_rate("files/two-phase", seconds=seconds), "kills/s", 100),
         ("Hypothesis state machine", hypothesis["schedules_per_s"], "schedules/s", None),

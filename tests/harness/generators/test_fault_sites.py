@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,9 +15,17 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import first_of_each_call, last_before_votes, last_decision
-from sinkproof.generators.single_faults import PAUSES_IN_A_RUN, every_time_at_lines, pauses_alone
+from sinkproof.generators.single_faults import (
+    IN_COMMIT_MOST,
+    PAUSES_IN_A_RUN,
+    every_time_at_lines,
+    kills_at_lines,
+    pauses_alone,
+)
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+
+from ...support.traces_of_calls import run_of
 
 
 @pytest.fixture
@@ -78,3 +86,16 @@ def test_of_pauses_that_came_together_each_one_comes_alone_if_one_did_not_find_i
     others = ["sink[0].line(a.py:1)#1=pause sink[1].line(a.py:1)#1=pause", "sink[0].line(a.py:1)#9=kill"]
     alone = ["job=scale-in sink[0].line(a.py:1)#1=pause", "job=scale-in sink[0].line(a.py:2)#3=pause"]
     assert alone == list(map(str, pauses_alone([*others, together])))
+
+
+def test_each_time_that_a_line_runs_in_the_longest_commit_is_struck() -> None:
+    def commit(times: int) -> tuple[str, ...]:
+        return "notify_complete.before", *(times * ("line(a.py:3)",)), "line(a.py:5)", "notify_complete.after"
+
+    def struck(*points: str) -> list[str]:
+        return [str(each) for each in kills_at_lines(cast(Any, SimpleNamespace(traced_baseline=run_of(*points))))]
+
+    first = ["sink[0].line(a.py:3)#1=kill", "sink[0].line(a.py:5)#1=kill"]
+    longest = [*(f"sink[0].line(a.py:3)#{time}=kill" for time in (2, 3, 4)), "sink[0].line(a.py:5)#2=kill"]
+    assert [*first, *longest] == struck(*commit(1), *commit(3), "line(a.py:3)", *commit(2))
+    assert 2 + IN_COMMIT_MOST == len(struck(*commit(1), *commit(500)))
