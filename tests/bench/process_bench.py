@@ -158,7 +158,7 @@ def table(rows: list[Row]) -> Iterator[str]:
     yield f"{'Process shell, ms of CPU time of each run':54}{heads}"
     for each in rows:
         if "calls" in each:
-            yield f"  {each["what"]:52}{each['value']:10} % of the engine, {each['calls']:.1f} times a run with a kill"
+            yield f"  {each['what']:52}{each['value']:10} % of the engine, {each['calls']:.1f} times a run with a kill"
         elif "engine_ms" not in each:
             yield f"{each['what']:54}{each['value']:10} {each['unit']} of the wall"
         else:
