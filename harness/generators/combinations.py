@@ -10,7 +10,7 @@ from typing import Final
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, places, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, places, spread
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
@@ -43,6 +43,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
     yield from in_turn(
         (
             keys_of_two_splits(campaign),
+            errors_with_large_batches(campaign),
             messages_in_other_jobs(campaign),
             declines_before_rescaled_restarts(campaign),
             rescaled_restarts_of_other_jobs(campaign),
@@ -56,6 +57,14 @@ def keys_of_two_splits(campaign: CampaignView) -> Iterator[Schedule]:
     """Not where the last row of each key is to be left: which one that is, nothing says then."""
     if campaign.contract.rows == "append":
         yield from (Schedule(faults, job=SHARED_KEYS_JOB) for faults in ((), DECISIONS[:1], DECISIONS[1:2]))
+
+
+def errors_with_large_batches(campaign: CampaignView) -> Iterator[Schedule]:
+    """What is written before a checkpoint, because a buffer is full, may handle its errors in another way."""
+    large = campaign.run(Schedule(job=LARGE_BATCHES_JOB))
+    for kind in KINDS_AT_CALLS:
+        faults = (fault for fault in places(large, kind, sparse=True) if campaign.can_inject(fault))
+        yield from (Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in faults)
 
 
 def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:

@@ -151,11 +151,13 @@ def _at_midnight(jumps: list[Fault], deaths: list[Fault], restart: Fault) -> Ite
 
 def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
     """Subtasks with numbers of one digit and of two: after deaths of the whole job, and of the second one alone. With
-    checkpoints that have such numbers, too: a name made of both may be that of another subtask and checkpoint.
+    checkpoints that have such numbers, too: a name made of both may be that of another subtask and checkpoint. Once the
+    last subtask comes first: "0-1" is a part of "10-1".
     """
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
     second = Fault("sink[1]", "write.after", 2, "kill")
     yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
+    yield from (Schedule(job=job, orders=(EVERY_STEP,)) for job in (TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB))
     yield Schedule(job=TWELVE_OF_BOTH_JOB)
 
 

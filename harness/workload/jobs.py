@@ -269,8 +269,8 @@ def input_of(name: str) -> GeneratedInput:
 
 
 def sentence_of(name: str) -> str:
-    """How the job differs from the standard one; empty for that one, and for a job of another shape."""
-    return "" if name == STANDARD or name.startswith(MADE) else spec_of(name).sentence
+    """How the job differs from the standard one; empty for that one, and for those that are none of these."""
+    return spec_of(name).sentence if name != STANDARD and EVERY_JOB.keys() >= {*name.split(TOGETHER)} else ""
 
 
 def spec_of(name: str) -> JobSpec:

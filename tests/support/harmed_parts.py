@@ -162,6 +162,32 @@ class LargeAndAborted(PartFiles):
     make = InChunks
 
 
+class Spilling(Parts):
+    """Rows that do not fit into memory go to a file at once. Wrong: an error there is ignored, and they are gone."""
+
+    def begin(self) -> None:
+        self.spilled: list[str] = []
+
+    def write(self, batch: Any) -> None:
+        super().write(batch)
+        if len(self.rows) >= CHUNK_ROWS:
+            name = f"spilled-{self.context.subtask}-{self.context.generation}-{self.rows[0][0]}-{self.rows[0][1]}"
+            with suppress(OSError):
+                self.fill(self.folder / name, json.dumps(self.rows).encode())
+                self.spilled.append(name)
+            self.rows = []
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        for name in self.spilled:
+            self.rows += json.loads((self.folder / name).read_text())
+        self.spilled = []
+        return super().snapshot(checkpoint_id)
+
+
+class LargeAndFailing(PartFiles):
+    make = Spilling
+
+
 class AdoptingFirst(Parts):
     """Stages a file in a folder of its subtask. Wrong: a subtask takes what others have staged to its own folder before
     it publishes it, where their successors do not look.

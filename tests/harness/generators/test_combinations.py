@@ -17,6 +17,7 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import (
     combined,
     declines_before_rescaled_restarts,
+    errors_with_large_batches,
     keys_of_two_splits,
     messages_in_other_jobs,
     rescaled_restarts_of_other_jobs,
@@ -57,6 +58,7 @@ def findings_of(name: str, stages: list[Stage], *, folder: Path) -> CampaignResu
         ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),
         ("SparseAndLost", messages_in_other_jobs, {"O1"}, "job=sparse checkpoint.notify"),
         ("LargeAndAborted", messages_in_other_jobs, {"O1"}, "job=large-batches"),
+        ("LargeAndFailing", errors_with_large_batches, {"O1"}, "job=large-batches sink["),
         ("RescaledThereAndBack", crashes_within_rescaled_recoveries, {"O1"}, "job=scale-in-and-out"),
         ("RestoredAndKilled", faults_in_restored_attempts, {"O2"}, "checkpoint.persist.after#1=kill-job sink"),
         ("LateAndRestartedTwice", restarts_from_one_checkpoint, {"O2"}, "job=outage"),

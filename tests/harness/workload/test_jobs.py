@@ -43,7 +43,7 @@ def test_every_job_but_the_standard_one_says_how_it_differs() -> None:
     sentences = [sentence_of(name) for name in EVERY_JOB if name != STANDARD]
     assert all(sentences)
     assert len(sentences) == len({*sentences})
-    assert "" == sentence_of(STANDARD)
+    assert ["", "", ""] == [sentence_of(name) for name in (STANDARD, "made-2-3-12-2-4", "batches-40")]
 
 
 def test_an_unknown_job_is_refused_with_the_known_ones() -> None:
