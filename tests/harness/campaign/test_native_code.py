@@ -139,7 +139,7 @@ def test_nothing_is_struck_where_each_line_makes_one_call() -> None:
     assert [] == results.findings
     assert ("syscall(fsync staged-*-*)", "error") in results.coverage.calls_failed
     assert "explained by a line" in killed.skipped
-    assert failed.run == 6  # the first and the last write, fsync of the file, and of the folder
+    assert failed.run == 12  # the first and the last write, fsync of the file, and of the folder; in a recovery, too
     assert results.coverage.outward.document() is None
     calls = {point for _, point in watched.trace if point.startswith("syscall(")}
     assert "syscall(rename rows-*-*)" in calls

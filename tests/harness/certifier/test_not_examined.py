@@ -134,7 +134,7 @@ def test_each_kind_has_to_strike_nine_lines_in_ten(file: Path, kind: str) -> Non
 def test_the_budget_that_is_named_includes_required_stages_that_did_not_begin(file: Path) -> None:
     """Of 100 s for nine schedules: one for the line, and as many again for the stage."""
     begun = StageResult(name="kill at each step", run=9, planned=9, finished=True, skipped="", cut="")
-    left = replace(begun, name="kill at each line", run=0, planned=0, finished=False)
+    left = replace(begun, name="kill at each line, each time in a commit", run=0, planned=0, finished=False)
     needless = replace(left, name="later occurrences")
     budgets = {
         "140s": [begun, needless],
