@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
@@ -187,7 +188,9 @@ def test_what_a_command_started_dies_with_it(server: ForkServer, tmp_path: Path)
 
 
 def test_runs_leave_no_descriptor_open(server: ForkServer, tmp_path: Path) -> None:
+    gc.collect()  # what other tests have left must not be closed, or opened again, in between
     with CommandHost(server, python(SINK), tmp_path) as host:
+        host.kill(spawn(host))  # opens what all of them share
         before = len(os.listdir("/proc/self/fd"))
         host.kill(spawn(host))
         host.retire(spawn(host))
