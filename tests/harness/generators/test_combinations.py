@@ -38,6 +38,7 @@ TABLES = (
     "Tables",
     "SuspendedAndFenced",
 )
+LONGER = pytest.mark.longer
 Generator = Callable[[Any], Iterator[Schedule]]
 
 
@@ -78,9 +79,9 @@ def test_what_harms_a_sink_together_is_found(
     ("name", "generators", "runs_least"),
     [
         ("PartFiles", (combined, faults_in_restored_attempts, errors_in_reused_processes), 250),
-        ("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50),
-        ("RescaledAndLeft", (crashes_within_rescaled_recoveries,), 50),
-        ("SuspendedAndFenced", (zombies_with_successors_that_die,), 30),
+        pytest.param("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50, marks=LONGER),
+        pytest.param("RescaledAndLeft", (crashes_within_rescaled_recoveries,), 50, marks=LONGER),
+        pytest.param("SuspendedAndFenced", (zombies_with_successors_that_die,), 30, marks=LONGER),
     ],
 )
 def test_right_sinks_pass_what_harms_others(
