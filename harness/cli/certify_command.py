@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HOME: Final = Path(".sinkproof")  # in the working directory, as caches of linters and test runners are
 STORE: Final = HOME / "kept"
 BUDGET_SECONDS: Final = 20.0  # on two cores a small sink is examined by then; a slow one gets more in any case
-PLAN_SECONDS: Final = 120.0  # a small sink is struck at each line, every time that it runs; real deaths, both cores
+PLAN_SECONDS: Final = 180.0  # a small sink is struck at each line, every time that it runs; real deaths, both cores
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
 BUDGET_SECONDS_ON_HOSTS: Final = 300.0  # a run with a host that dies, or is cut off, takes 15 s
