@@ -144,7 +144,7 @@ class Job:
         return max(self.plan, self.later or self.plan, key=lambda plan: len(plan.subtasks))
 
     def plan_after(self, record: CheckpointRecord | None, *, former: Plan, restarted: bool = False) -> Plan:
-        """`former`: of the generation before. `restarted`: this is not the first generation."""
+        """`former`: of the generation before, if this process ran it. `restarted`: this is not the first generation."""
         if restarted and self.again is not None:
             return self.again
         if record is None or self.later is None:
