@@ -20,7 +20,7 @@ from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators import single_faults
-from sinkproof.generators.fault_sites import EACH
+from sinkproof.generators.fault_sites import EACH, evenly
 from sinkproof.subject.claims import READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.heartbeat import heartbeat
@@ -123,11 +123,12 @@ class Campaign(ABC):
     def _in_time(self, schedules: list[Schedule], seconds: float) -> list[Schedule]:
         """What fits into so many seconds, evenly, if a run takes as long as those so far; more on a busy machine."""
         each = (now() - self.began) / max(1, self.results.coverage.runs)
-        most = max(1.0, seconds * max(1.0, runnable_per_core()) / each)
+        most = seconds * max(1.0, runnable_per_core()) / each
         if len(schedules) <= most:
             return schedules
-        self.stage.cut = f"a run takes {each:.1g} s: {most:.0f} of {len(schedules)} schedules"
-        return [schedules[len(schedules) * number // int(most)] for number in range(int(most))]
+        chosen = evenly(schedules, max(1, int(most)))
+        self.stage.cut = f"a run takes {each:.1g} s: {len(chosen)} of {len(schedules)} schedules"
+        return chosen
 
     @property
     def searches_lines(self) -> bool:

@@ -146,8 +146,8 @@ class ProcessCampaign(CampaignInProcesses):
         else:
             self.take(recorded)
             decided = self.run_watched(schedule=Schedule((interleavings.FIRST_DECISION,)))
-            errors = native_calls.errors_at_unknown_calls(recorded), native_calls.errors_in_recovery(decided)
-            self.errors_of_unknown_calls = [each for some in errors for each in some]
+            errors = native_calls.errors_at_unknown_calls(recorded)
+            self.errors_of_unknown_calls = [*errors, *native_calls.errors_in_recovery(decided)]
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
             self.late_calls = [*native_calls.short_writes(recorded), *native_calls.late_calls_of_commits(recorded)]
             self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)

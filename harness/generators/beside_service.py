@@ -12,7 +12,7 @@ from typing import Final
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import high_yield, interleavings, single_faults
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import in_turn
+from sinkproof.generators.fault_sites import evenly, in_turn
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS
 
 ZOMBIES_MOST: Final = 16  # lines of a commit, evenly: a zombie is fenced, or it is not, at most of them
@@ -26,7 +26,7 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
     first = {schedule.faults[0].point: schedule for schedule in reversed(list(gone))}
     yield from in_turn(
         (
-            _evenly(removed, ZOMBIES_MOST),
+            evenly(removed, ZOMBIES_MOST),
             first.values(),
             (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB)),
             single_faults.errors_in_reused_processes(campaign),
@@ -37,11 +37,3 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
             islice(high_yield.whole_job_kills_in_other_jobs(campaign), OTHERS_MOST),
         )
     )
-
-
-def _evenly(schedules: list[Schedule], most: int) -> list[Schedule]:
-    """The first, the last, and some between."""
-    if len(schedules) <= most:
-        return schedules
-    last = len(schedules) - 1
-    return [schedules[last * number // (most - 1)] for number in range(most)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -18,6 +18,7 @@ DECIDED: Final = "checkpoint.persist.after"
 KINDS_AT_CALLS: Final = ("error", "unanswered")  # before a call to the target, and after it
 EACH: Final = 99  # more often than a certifying job passes any point
 Site = TypeVar("Site", Fault, Schedule)
+Each = TypeVar("Each")
 
 
 def passes(run_result: RunResult) -> Iterator[tuple[str, str, int]]:
@@ -97,3 +98,11 @@ def last_before_votes(baseline: RunResult, kind: str) -> Iterator[Fault]:
 def in_turn(groups: Iterable[Iterable[Site]]) -> Iterator[Site]:
     """The first of each group, then the second of each, and so on: a short budget covers something of each."""
     yield from (each for turn in zip_longest(*groups) for each in turn if each is not None)
+
+
+def evenly(found: Sequence[Each], most: int) -> list[Each]:
+    """The first, the last, and some between."""
+    if len(found) <= most:
+        return [*found]
+    last = len(found) - 1
+    return [found[last * number // max(1, most - 1)] for number in range(most)]

@@ -17,7 +17,7 @@ from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, evenly, in_turn, passes, spread
 
 BEFORE, AFTER = KINDS_AT_CALLS
 BEFORE_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".before"))
@@ -205,12 +205,11 @@ def _errors(unknown: Iterable[Burst]) -> Iterator[Fault]:
 
 
 def _most_in_one_call(found: Iterable[Burst]) -> list[Burst]:
-    """The call of one subtask in which most are made; of many some, evenly."""
+    """The call of one subtask in which most are made; of many some."""
     calls: dict[tuple[str, int], list[Burst]] = {}
     for burst in found:
         calls.setdefault((burst.actor, burst.time), []).append(burst)
-    most = max(calls.values(), key=len, default=[])
-    return [most[len(most) * part // IN_ONE_CALL_MOST] for part in range(IN_ONE_CALL_MOST)] if most else []
+    return evenly(max(calls.values(), key=len, default=[]), IN_ONE_CALL_MOST)
 
 
 def _can_fail(actor: str, point: str) -> bool:

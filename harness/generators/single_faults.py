@@ -18,6 +18,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
     DECIDED,
     KINDS_AT_CALLS,
+    evenly,
     first_of_each,
     first_of_each_call,
     in_turn,
@@ -250,7 +251,7 @@ def kills_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
     kind, one after the other.
     """
     yield from first_time_at_lines(campaign, kind="kill")
-    yield from (Schedule((fault,)) for fault in _evenly(_longest_commit(campaign.traced_baseline), IN_COMMIT_MOST))
+    yield from (Schedule((fault,)) for fault in evenly(_longest_commit(campaign.traced_baseline), IN_COMMIT_MOST))
 
 
 def _longest_commit(run: RunResult) -> list[Fault]:
@@ -267,10 +268,6 @@ def _longest_commit(run: RunResult) -> list[Fault]:
         elif actor in inside and is_line(point):
             commits.setdefault((actor, time[actor]), []).append(Fault(actor, point, occurrence, "kill"))
     return max(commits.values(), key=len, default=[])
-
-
-def _evenly(faults: Sequence[Fault], most: int) -> list[Fault]:
-    return [faults[len(faults) * part // most] for part in range(most)] if len(faults) > most else [*faults]
 
 
 def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:

@@ -62,8 +62,8 @@ def ask_once_run(campaign: SimulatedCampaign, schedule: Schedule) -> None:
     ("run_seconds", "busy", "chosen"),
     [
         (0.01, 0.5, [0, 1, 2, 3, 4, 5, 6, 7]),
-        (1.0, 0.5, [0, 2, 5]),
-        (1.0, 2.0, [0, 1, 2, 4, 5, 6]),
+        (1.0, 0.5, [0, 3, 7]),
+        (1.0, 2.0, [0, 1, 2, 4, 5, 7]),
         (9.0, 0.5, [0]),
     ],
 )
@@ -167,6 +167,15 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
     assert [each.name for each in SIMULATED_PLAN] == [each.name for each in outcome.result.stages]
     assert not outcome.result.stages[-1].finished
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "begins", ["kill and zombie at lines of restored", "what does harm only", "crashes within rescaled"]
+)
+def test_stages_with_a_limit_of_time_come_before_a_required_one_and_so_run_whatever_the_budget(begins: str) -> None:
+    (number,) = (number for number, stage in enumerate(PROCESS_PLAN) if stage.name.startswith(begins))
+    assert PROCESS_PLAN[number].seconds_most < 60
+    assert any(stage.required for stage in PROCESS_PLAN[number:])
 
 
 @pytest.mark.parametrize(
