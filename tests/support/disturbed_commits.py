@@ -170,6 +170,21 @@ class WaitsForTheLock(MarkedParts):
     make = Waiting
 
 
+class OneOwner(Renamed):
+    """Each attempt holds the lock of its subtask as long as it lives."""
+
+    def open(self, context: Any) -> None:
+        self.lock = (self.folder / f"owner-{context.subtask}").open("a")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        super().open(context)
+
+
+class OwnedForLife(MarkedParts):
+    """Right: a successor waits for the death of a zombie."""
+
+    make = OneOwner
+
+
 class TakesByForce(RowsInState):
     """One list of all parts, replaced under a lock file, which is removed when it has been there for a second."""
 

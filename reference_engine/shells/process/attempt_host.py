@@ -11,9 +11,9 @@ import select
 import signal
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn, Protocol, Self, TypeVar
+from typing import Final, NoReturn, Self, TypeVar
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults.hang_until_killed import HANG
@@ -21,6 +21,7 @@ from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, Silence
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, ending_of
 from sinkproof.reference_engine.shells.process.call_windows import Window, no_window
+from sinkproof.reference_engine.shells.process.overseer import Armed, Overseer, Unwatched
 from sinkproof.reference_engine.shells.process.process_status import busy_seconds, handles
 from sinkproof.sink_adapters.protocol import Sink
 
@@ -32,40 +33,6 @@ PATIENCE_SECONDS: Final = 0.4
 ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
 BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
 
-Armed = tuple[str, int, str]  # (point, how many more times it must be reached, kind)
-
-
-class Overseer(Protocol):
-    """Receives the points and deaths of attempts: the engine's FaultInjector."""
-
-    def armed(self, actor: str) -> Armed | None:
-        """The fault that is injected next, if it belongs to this actor."""
-
-    def passed(self, actor: str, points: Sequence[str]) -> None:
-        """Points that the journal shows since the last call. An armed error was injected at the last of them."""
-
-    def died(self, actor: str, status: int) -> NoReturn:
-        """The attempt has died at its armed point."""
-
-    def stopped(self, actor: str) -> None:
-        """The attempt has stopped itself at its armed point. Returns when it goes on; raises if the job has died."""
-
-
-class Unwatched:
-    """The overseer of attempts without faults."""
-
-    def armed(self, actor: str) -> Armed | None:
-        return None
-
-    def passed(self, actor: str, points: Sequence[str]) -> None:
-        pass
-
-    def died(self, actor: str, status: int) -> NoReturn:
-        raise AttemptEnded(AttemptEnding.SIGNALLED, status=status)
-
-    def stopped(self, actor: str) -> None:
-        pass
-
 
 class ProcessAttempt(ABC):
     """One attempt of one sink subtask in a process of its own; the base of the sinks that the engine sees."""
@@ -74,7 +41,8 @@ class ProcessAttempt(ABC):
         """`replies`: the descriptor that is readable when a reply has come."""
         self.host, self.actor, self.child, self.replies = host, actor, child, replies
         self.armed: Armed | None = None
-        self.is_ending = False  # it got SIGTERM: from now on it may be dead whenever it is called
+        self.is_ending = False  # it got SIGTERM, or was a zombie: from now on it may be dead whenever it is called
+        self.generation = 0
 
     @property
     def pid(self) -> int:
@@ -149,18 +117,20 @@ class ProcessAttempt(ABC):
 
     @property
     def idle_most(self) -> float:
-        """For so long it may do nothing in a call, if another one is suspended, or if it is asked to end."""
+        """For so long it may do nothing in a call, if another one is suspended, or if one of them is to end."""
         if self.host.suspended:
             return self.host.patience_seconds
         is_asked = self.is_ending or (self.armed is not None and self.armed[2] in CALLS_LEFT)
-        return min(ENDING_SECONDS, self.host.hang_seconds) if is_asked else self.host.hang_seconds
+        for_an_end = is_asked or self.host.zombies_of(self)
+        return min(ENDING_SECONDS, self.host.hang_seconds) if for_an_end else self.host.hang_seconds
 
     def may_yet_answer(self, sent: float) -> bool:
         """Whether it does nothing, but was not asked to end so far, and has time."""
         return not self.is_ending and now() - sent < self.host.hang_seconds
 
     def _is_waited_for(self, sent: float, busy: float) -> bool:
-        return self._is_at_work(sent, busy) or self.host.resume_suspended() or self.may_yet_answer(sent)
+        early = self._is_at_work(sent, busy) or self.host.resume_suspended() or self.host.end_zombies_of(self)
+        return early or self.may_yet_answer(sent)
 
     def _is_at_work(self, sent: float, busy: float) -> bool:
         """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""
@@ -252,7 +222,8 @@ class AttemptHost(ABC):
     def spawn(self, actor: str, subtask: int, generation: int) -> Sink:
         """A new attempt that knows nothing; `open` follows."""
 
-    def adopt(self, attempt: AnyAttempt) -> AnyAttempt:
+    def adopt(self, attempt: AnyAttempt, *, generation: int) -> AnyAttempt:
+        attempt.generation = generation
         self._living.append(attempt)
         return attempt
 
@@ -315,6 +286,21 @@ class AttemptHost(ABC):
             else:
                 attempt.resume_here()
         return bool(attempts)
+
+    def zombies_of(self, waiting: ProcessAttempt) -> list[ProcessAttempt]:
+        """Attempts that live although this one, or another one of its generation, has replaced them."""
+        older = (each for each in self._living if each.generation < waiting.generation and not each.is_ending)
+        return [each for each in older if each not in self.suspended and each not in self._leaving]
+
+    def end_zombies_of(self, waiting: ProcessAttempt) -> bool:
+        """An attempt waits, but for no suspended one: a zombie may hold a lock as long as it lives, and is ended some
+        time. Returns whether there was one.
+        """
+        zombies = self.zombies_of(waiting)
+        for attempt in zombies:
+            attempt.is_ending = True
+            attempt.child.kill()
+        return bool(zombies)
 
     def resume_paused(self) -> None:
         """Called when another attempt pauses: earlier pauses end first, as they would on a clock."""

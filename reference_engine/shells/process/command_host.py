@@ -106,7 +106,8 @@ class CommandHost(WatchingHost):
         finally:
             os.close(theirs_in)
             os.close(theirs_out)
-        return self.adopt(CommandSink(self, actor, child, pipes=(ours_in, ours_out), watch=watch))
+        sink = CommandSink(self, actor, child, pipes=(ours_in, ours_out), watch=watch)
+        return self.adopt(sink, generation=generation)
 
 
 class CommandSink(WatchedAttempt):

@@ -25,17 +25,13 @@ from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, SinkError
-from sinkproof.reference_engine.shells.process.attempt_host import (
-    HANG_SECONDS,
-    LIMITS,
-    Armed,
-    Overseer,
-)
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS
 from sinkproof.reference_engine.shells.process.call_windows import within_window
+from sinkproof.reference_engine.shells.process.overseer import Armed
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
-__all__ = ["AttemptEnded", "AttemptEnding", "Overseer", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
+__all__ = ["AttemptEnded", "AttemptEnding", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
@@ -89,7 +85,7 @@ class ProcessHost(WatchingHost):
         server = self.server if generation % 2 else self.other_server()
         child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
         watch = self.watch(child, actor, marks=journal.end) if self.watches else None
-        return self.adopt(RemoteSink(self, actor, child, journal=journal, watch=watch))
+        return self.adopt(RemoteSink(self, actor, child, journal=journal, watch=watch), generation=generation)
 
     def retire(self, sink: Sink) -> None:
         """Before it exits, what the sink has left for the end of its process runs: faults strike there, too."""

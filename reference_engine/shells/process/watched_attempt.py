@@ -18,13 +18,8 @@ from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporar
 from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
-from sinkproof.reference_engine.shells.process.attempt_host import (
-    HANG_SECONDS,
-    LIMITS,
-    Armed,
-    AttemptHost,
-    ProcessAttempt,
-)
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptHost, ProcessAttempt
+from sinkproof.reference_engine.shells.process.overseer import Armed
 
 ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),

@@ -66,6 +66,14 @@ def test_an_attempt_that_waits_for_its_lock_gets_it_when_the_hanging_one_is_kill
     assert 1 == len(left), "it has not gone on"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [WITH_THE_LOCK, "sink[0].snapshot.after#1", "sink[0].write.before#2"])
+def test_a_zombie_that_holds_a_lock_for_life_is_killed_for_its_successor(at: str) -> None:
+    with runner_of("OwnedForLife") as runner:
+        result = runner.run(parse(f"{at}=stop"))
+    assert (True, True, (), 1) == (result.fired, result.finished, result.anomalies, result.kills)
+
+
 def test_only_processes_hang() -> None:
     schedule = parse(f"{WITH_THE_LOCK}=hang", kinds=frozenset(KINDS))
     contract = load(f"{SUBJECTS}:WaitsForTheLock")
