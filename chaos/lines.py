@@ -25,6 +25,7 @@ from sinkproof.chaos.points import CALLED_FROM, line_point
 Reach = Callable[[str], None]
 STACK_MOST: Final = 6  # lines of the sink's own code that tell how a call was made
 PROLOGUE: Final = {"RESUME", "COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR", "POP_TOP"}
+FILE_READ: Final = "file.read"
 FILE_EVENTS: Final[dict[str, tuple[str, tuple[tuple[int, int | None], ...]]]] = {
     # audit event -> point, and which of its arguments name a file (with the descriptor of the folder to start from)
     "open": ("file.create", ((0, None),)),
@@ -35,6 +36,8 @@ FILE_EVENTS: Final[dict[str, tuple[str, tuple[tuple[int, int | None], ...]]]] = 
     "os.truncate": ("file.write", ((0, None),)),
     "os.link": ("file.create", ((1, 3),)),
     "os.symlink": ("file.create", ((1, 2),)),
+    # Not of os.scandir: functions of the standard library that use it, such as glob and os.walk, ignore its errors.
+    "os.listdir": (FILE_READ, ((0, None),)),
 }
 
 
@@ -151,20 +154,23 @@ class _Audit:
     installed = False
     folder = ""
     reach: Reach | None = None
+    reads = False
 
 
 @contextmanager
-def file_points(folder: Path, reach: Reach) -> Iterator[None]:
-    """File effects under the folder call `reach` right before they happen; what `reach` raises stops the effect."""
+def file_points(folder: Path, reach: Reach, *, reads: bool = False) -> Iterator[None]:
+    """File effects under the folder call `reach` right before they happen; what `reach` raises stops the effect.
+    `reads`: so do reads, which change nothing.
+    """
     if not _Audit.installed:
         sys.addaudithook(_hook)
         _Audit.installed = True
-    before = _Audit.folder, _Audit.reach
-    _Audit.folder, _Audit.reach = os.path.abspath(folder), reach
+    before = _Audit.folder, _Audit.reach, _Audit.reads
+    _Audit.folder, _Audit.reach, _Audit.reads = os.path.abspath(folder), reach, reads
     try:
         yield
     finally:
-        _Audit.folder, _Audit.reach = before
+        _Audit.folder, _Audit.reach, _Audit.reads = before
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
@@ -173,7 +179,9 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     point, names_and_folders = FILE_EVENTS[event]
     if event == "open":
         point = _point_of_open(arguments[2])
-    if point and any(_is_inside(arguments[name], arguments, at) for name, at in names_and_folders):
+    if point == FILE_READ and not _Audit.reads:
+        return
+    if any(_is_inside(arguments[name], arguments, at) for name, at in names_and_folders):
         try:
             _Audit.reach(point)
         except Unanswered:
@@ -208,7 +216,7 @@ DONE_BY: Final[dict[str, Callable[..., Any]]] = {
 
 def _point_of_open(flags: int) -> str:
     if not flags & (os.O_WRONLY | os.O_RDWR):
-        return ""
+        return FILE_READ
     return "file.create" if flags & os.O_CREAT else "file.write"
 
 

@@ -76,6 +76,7 @@ SINK_POINTS: Final[dict[str, str]] = {
     "file.fsync": "a file is about to be forced to disk",
     "file.rename": "a file or folder is about to be renamed",
     "file.unlink": "a file is about to be removed",
+    "file.read": "a file is about to be opened to read it, or the names in a folder are about to be read",
     "file.change_rows": "rows of an SQLite file are about to be changed",
     "file.commit": "a transaction of an SQLite file is about to be committed",
     "socket.send": "bytes are about to be sent to a service",

@@ -29,7 +29,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.workload.jobs import SHAPE, shape_name
+from sinkproof.workload.made_jobs import SHAPE, shape_name
 
 DEFAULT_KINDS: Final = ("kill", "kill-job", "stop", "lose", "decline", "error")
 SEEDS_MOST: Final = 10_000

@@ -73,14 +73,24 @@ def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
         return send_and_be_deaf(connection, data)
 
 
-def send_and_be_deaf(connection: socket.socket, data: bytes) -> int:
-    """How many bytes were sent. The next read finds what came before, and then the end of the connection; so does each
-    later one, however soon a reply comes. A client of datagrams waits for its reply in vain.
+def sent_in_vain(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """The same, but for this socket the connection goes on."""
+    data = _bytes_to_send(tracee, name, arguments)
+    with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+        if connection.family not in (socket.AF_INET, socket.AF_INET6):
+            raise OSError(errno.EOPNOTSUPP, "what comes to other sockets is not held back")
+        return send_and_be_deaf(connection, data, ends=False)
+
+
+def send_and_be_deaf(connection: socket.socket, data: bytes, *, ends: bool = True) -> int:
+    """How many bytes were sent. The next read finds what came before, and then (`ends`) the end of the connection; so
+    does each later one, however soon a reply comes. A client of datagrams waits for its reply in vain.
     """
     if not select.select((), (connection,), (), 0)[1]:
         raise OSError(errno.EAGAIN, "the buffer of the socket is full")
-    with suppress(OSError):  # it has no peer, and so no reply
-        connection.shutdown(socket.SHUT_RD)  # in TCP, what comes later could be read all the same
+    if ends:
+        with suppress(OSError):  # it has no peer, and so no reply
+            connection.shutdown(socket.SHUT_RD)  # in TCP, what comes later could be read all the same
     if connection.family in (socket.AF_INET, socket.AF_INET6):
         keep = HEADER if connection.type == socket.SOCK_STREAM else NOTHING  # headers acknowledge what was sent
         program = ctypes.create_string_buffer(FILTER.pack(BPF_RETURN, 0, 0, keep))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.carried_out import carried_out, half_written, hang_up, sent_and_deaf
+from sinkproof.chaos.system_calls.carried_out import carried_out, half_written, hang_up, sent_and_deaf, sent_in_vain
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 
@@ -42,9 +42,11 @@ class Act(enum.Enum):
     HOLD = "the call waits until the owner of the watch lets it go on"
     FAIL = "the call fails, and is not carried out; the connection of a socket is lost"
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
+    SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"
     CUT = "half of the bytes are written, and the call says so"
 
 
+INSTEAD: Final = {Act.CUT: half_written, Act.SILENCE: sent_in_vain, Act.LOSE_REPLY: sent_and_deaf}
 Armed = tuple[str, int, Act]  # a point, its occurrence, and what happens there
 
 
@@ -247,8 +249,8 @@ class SystemCallWatch:
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)
-            case Act.LOSE_REPLY | Act.CUT:
-                carry_out = half_written if act is Act.CUT else sent_and_deaf
+            case Act.LOSE_REPLY | Act.SILENCE | Act.CUT:
+                carry_out = INSTEAD[act]
                 try:
                     self._answer(call, value=carry_out(call.tracee, call.change.call, call.arguments))
                 except OSError:  # it sends otherwise, or the container forbids pidfd_getfd(2): nothing struck

@@ -31,7 +31,7 @@ from sinkproof.generators.fault_sites import places
 from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
-from sinkproof.subject.reachable_lines import Duty, Statement
+from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
 from sinkproof.workload.jobs import (
@@ -86,6 +86,7 @@ class CampaignInProcesses(Campaign):
         self.unexecuted = [] if self.contract.is_ours else self._reachable()
         self.errors_of_unknown_calls: Sequence[Schedule] = ()
         self.late_calls: list[Schedule] = []
+        self.unanswered_for_long: list[Schedule] = []
         self.waited_for: dict[Schedule, None] = {}  # one zombie each, which resumed early
 
     def _reachable(self) -> Sequence[Statement]:
@@ -151,6 +152,8 @@ class ProcessCampaign(CampaignInProcesses):
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
             self.late_calls = [*native_calls.short_writes(recorded), *native_calls.late_calls_of_commits(recorded)]
             self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
+            if handles_timeouts(self.runner.files):
+                self.unanswered_for_long = native_calls.requests_without_reply(recorded)
 
     def fail_unknown_calls(self) -> None:
         """A full disk, where lines write to files that are open; a lost connection, where a client in C sends. Where no

@@ -94,6 +94,11 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
+        name="requests without reply",
+        schedules=lambda campaign: campaign.unanswered_for_long,
+        needs=WATCHED_SINK,
+    ),
+    Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,
         needs=WATCHED_SINK,
@@ -150,9 +155,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE,),
     ),
     Stage(
-        name="two pauses within commits",
-        schedules=interleavings.two_pauses_within_commits,
-        needs=(Need.NO_SERVICE,),
+        name="two pauses within commits", schedules=interleavings.two_pauses_within_commits, needs=(Need.NO_SERVICE,)
     ),
     Stage(
         name="zombies within commits with a service",
@@ -175,11 +178,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),
-    Stage(
-        name="pauses within recoveries",
-        schedules=interleavings.pauses_within_recoveries,
-        needs=(Need.NO_SERVICE,),
-    ),
+    Stage(name="pauses within recoveries", schedules=interleavings.pauses_within_recoveries, needs=(Need.NO_SERVICE,)),
     Stage(
         name="faults in commits of two checkpoints",
         schedules=interleavings.faults_in_commits_of_two_checkpoints,
@@ -223,6 +222,12 @@ HIGH_YIELD: Final[Plan] = (
         explore=ProcessCampaign.restart_on_other_hosts,
         needs=WATCHED_SINK,
         required=True,
+    ),
+    Stage(
+        name="errors of reads, in a recovery, too",
+        schedules=rare.errors_of_reads,
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.PYTHON, Need.FOREIGN_CODE),
     ),
     Stage(
         name="threads of the sink slowed",

@@ -11,9 +11,9 @@ from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
+    FAILING_READS_JOB,
     IN_CONTAINERS_JOB,
     LONG_WAITS_JOB,
-    MADE,
     OTHER_HOSTS_JOB,
     PLAIN_JOBS,
     RARE_JOBS,
@@ -23,12 +23,15 @@ from sinkproof.workload.jobs import (
     VIRTUAL_JOBS,
     WALL_CLOCK_JOBS,
 )
+from sinkproof.workload.made_jobs import MADE
 
 HOSTS: Final = "hosts"  # needed by faults of hosts, which this certification starts: --master cluster:3
 SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
 PROCESSES: Final = "processes"  # needed by faults that a process does to itself when it is asked to
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
+OF_PYTHON: Final = (IN_CONTAINERS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB)
+OF_PROCESSES: Final = (*OF_PYTHON, SLOW_THREADS_JOB, LONG_WAITS_JOB)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 
@@ -76,9 +79,9 @@ def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
     if schedule.job in WALL_CLOCK_JOBS and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
-    if schedule.job in (SLOW_THREADS_JOB, LONG_WAITS_JOB, IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and shell != "process":
+    if schedule.job in OF_PROCESSES and shell != "process":
         return f"job={schedule.job} is one of attempts that are processes. Replay it with --on process"
-    if schedule.job in (IN_CONTAINERS_JOB, OTHER_HOSTS_JOB) and contract.kind == "command":
+    if schedule.job in OF_PYTHON and contract.kind == "command":
         return f"job={schedule.job} is one of sinks in Python"
     if schedule.job == TWO_SINKS_JOB and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"

@@ -17,9 +17,9 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
+from sinkproof.workload.job_plans import FAILURES_TOLERATED
 from sinkproof.workload.jobs import (
     EMPTY_BATCHES_JOB,
-    FAILURES_TOLERATED,
     FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
     LONG_IDLE_JOB,

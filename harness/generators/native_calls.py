@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
+from sinkproof.chaos.faults.silent_service import SILENT
 from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -27,6 +28,7 @@ SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for t
 COMMIT: Final = "notify_complete.before"
 OPENED: Final = "open.before"
 IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
+SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -139,6 +141,18 @@ def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:
         elif actor in line:
             line[actor] = point
     return found
+
+
+def requests_without_reply(result: RunResult) -> list[Schedule]:
+    """Some of those of commits, and of other calls: the client waits until its timeout is over each time. The last one
+    of a burst, as a client may send one request in several calls.
+    """
+    requests: dict[bool, list[Fault]] = {True: [], False: []}
+    for burst in distinct(bursts(result)):
+        sent = [place for place in burst.calls if KINDS[SILENT.word].applies(burst.actor, place[0])]
+        requests[burst.within == COMMIT] += burst.faults(sent[-1:], SILENT.word)
+    chosen = (*evenly(requests[True], SILENT_COMMITS_MOST), *evenly(requests[False], SILENT_CALLS_MOST))
+    return [Schedule((fault,)) for fault in chosen]
 
 
 def short_writes(result: RunResult) -> list[Schedule]:

@@ -11,12 +11,15 @@ from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.faults import POWER_LOSSES
+from sinkproof.chaos.lines import FILE_READ
+from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, places, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, places, spread
 from sinkproof.generators.feasible import offered, settles
 from sinkproof.workload.jobs import (
+    FAILING_READS_JOB,
     JOBS,
     LATE_SETTLING_JOB,
     PERIODIC_CHECKPOINTS_JOB,
@@ -204,3 +207,29 @@ def no_notifications_then_death(baseline: RunResult, death: str) -> Iterator[Sch
     last = [fault for fault in spread(baseline, death) if fault.point == DECIDED][-1:]
     lost = [faults for faults in several_messages(baseline) if {fault.kind for fault in faults} == {"lose"}]
     yield from (Schedule((*faults, *last), ids=ids) for faults in lost for ids in (0, TWO_DIGITS))
+
+
+def errors_of_reads(campaign: CampaignView) -> Iterator[Schedule]:
+    """What cannot be read is not what is not there. Of each line that reads, the first time and the last one fail: in a
+    usual run, and after the job has died.
+    """
+    usual = Schedule(job=FAILING_READS_JOB)
+    killed = replace(usual, faults=(Fault(COORDINATOR, DECIDED, 2, "kill-job"),))
+    runs = [campaign.run_traced(schedule) for schedule in (usual, killed)]
+    yield from in_turn(map(_failing_reads, runs))
+
+
+def _failing_reads(result: RunResult) -> Iterator[Schedule]:
+    """After the faults of this run."""
+    before = result.schedule.faults
+    to_come = {(fault.actor, fault.point, fault.occurrence) for fault in before}
+    line: dict[str, str] = {}
+    reads: dict[str, list[Fault]] = {}
+    for actor, point, occurrence in passes(result):
+        to_come.discard((actor, point, occurrence))
+        if is_line(point):
+            line[actor] = point
+        elif point == FILE_READ and not to_come:
+            reads.setdefault(line.get(actor, ""), []).append(Fault(actor, point, occurrence, "error"))
+    for fault in in_turn(dict.fromkeys((found[0], found[-1])) for found in reads.values()):
+        yield replace(result.schedule, faults=(*before, fault))

@@ -8,8 +8,9 @@ with that one: several contracts of a file may each have a class of one name.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -23,6 +24,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 LEAVING: Final = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 Place = tuple[str, Function]  # file, function
 IMPLICIT: Final = frozenset({"__init__", "__new__", "__post_init__", "__enter__", "__exit__", "__call__"})
+TIMEOUT: Final = re.compile("timed?_?out", re.IGNORECASE)
 MARK: Final = "pragma: no cover"  # in a comment, as coverage.py spells it
 CALLED_ON_CONTRACTS: Final = frozenset({"sink", "second_sink"})  # all else there is called by the harness itself
 
@@ -70,6 +72,12 @@ def statements_that_swallow(files: Mapping[str, str]) -> set[str]:
         for statement in ast.walk(handler)
         if isinstance(statement, ast.stmt)
     }
+
+
+def handles_timeouts(files: Iterable[str]) -> bool:
+    """Whether an `except` clause names a timeout, of Python or of a client's library."""
+    handlers = (each for path in files for each in ast.walk(_source(path).tree) if isinstance(each, ast.ExceptHandler))
+    return any(TIMEOUT.search(ast.unparse(each.type)) for each in handlers if each.type is not None)
 
 
 def lines_of_handlers(files: Mapping[str, str]) -> set[str]:

@@ -1,10 +1,11 @@
-"""The graphs of those certifying jobs that have other sinks, or other edges, than the standard job."""
+"""What certifying jobs have in common, and the graphs of those with other sinks, or edges, than the standard job."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import (
     Edge,
     Exchange,
@@ -15,9 +16,17 @@ from sinkproof.reference_engine.dataflow.job_graph import (
     source_to_sink,
 )
 from sinkproof.sink_adapters.protocol import Batch
-from sinkproof.workload.rows import SINKS, STANDARD_INPUT
+from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT, SINKS, STANDARD_INPUT
 
+FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
 SECOND_SINK: Final = "second"  # its id, in the job with two
+
+BY_OFFSET: Final = CheckpointConfiguration(
+    checkpoint_interval=None,
+    checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
+    max_concurrent_checkpoints=3,
+    tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
+)
 
 
 def restored_with(sinks: int) -> Plan:

@@ -20,10 +20,9 @@ from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
-from sinkproof.sink_adapters.protocol import Row
-from sinkproof.workload.job_plans import also_empty_batches, restored_with, two_sinks
+from sinkproof.workload.job_plans import BY_OFFSET, also_empty_batches, restored_with, two_sinks
+from sinkproof.workload.made_jobs import MADE, made_job
 from sinkproof.workload.rows import (
-    BATCHES_PER_CHECKPOINT,
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
@@ -43,7 +42,6 @@ from sinkproof.workload.rows import (
     UNEVEN_INPUT,
 )
 
-FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
 ZOMBIE_AFTER_HUNDREDS_MS: Final = 4120  # the same, after five hundred
@@ -97,6 +95,7 @@ IN_CONTAINERS_JOB: Final = "in-containers"
 OTHER_HOSTS_JOB: Final = "other-hosts"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
+FAILING_READS_JOB: Final = "failing-reads"
 
 TOGETHER: Final = "+"  # joins the names of two jobs
 
@@ -125,12 +124,6 @@ class JobSpec:
     source: GeneratedInput  # all that its sources hold
 
 
-BY_OFFSET: Final = CheckpointConfiguration(
-    checkpoint_interval=None,
-    checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
-    max_concurrent_checkpoints=3,
-    tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
-)
 # One checkpoint at a time, as Flink demands; with OVERTAKEN_STRETCH, barriers overtake half of the rows.
 UNALIGNED: Final = replace(BY_OFFSET, unaligned_checkpoints=True, max_concurrent_checkpoints=1)
 PERIODIC: Final = CheckpointConfiguration(
@@ -255,6 +248,8 @@ EVERY_JOB: Final = {
     OTHER_HOSTS_JOB: _spec("each restart has other hosts, without what was in folders like /tmp", other_hosts=True),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
+    # Elsewhere a read is no point: a death before it leaves what one before the next change does.
+    FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}
@@ -315,35 +310,3 @@ def wall_clock_beside(services: Collection[str], job: Job) -> WallClock | None:
     if not services or job.wall_clock is None:
         return job.wall_clock
     return half_an_hour_before_midnight() if job.wall_clock is YEAR_END and {*services} == {"kafka"} else None
-
-
-# -- jobs of other shapes ---------------------------------------------------------------------------
-
-MADE: Final = "made-"
-SHAPE: Final = {"sources": (1, 4), "sinks": (1, 4), "rows": (1, 40), "batch": (1, 5), "every": (1, 6)}
-
-
-def shape_name(**shape: int) -> str:
-    """`made-2-3-12-2-2`: sources, sinks, rows of each split, rows of a batch, batches of a checkpoint."""
-    return MADE + "-".join(str(shape[part]) for part in SHAPE)
-
-
-@cache
-def made_job(name: str) -> tuple[Job, GeneratedInput]:
-    """The job of this name, and what its sources hold. Raises ScheduleError."""
-    words = name.removeprefix(MADE).split("-")
-    shape = {part: int(word) for part, word in zip(SHAPE, words, strict=False) if word.isdecimal()}
-    bounds = ", ".join(f"{part} {least} to {most}" for part, (least, most) in SHAPE.items())
-    if len(words) != len(SHAPE) or any(
-        not least <= shape.get(part, 0) <= most for part, (least, most) in SHAPE.items()
-    ):
-        raise ScheduleError(f"cannot make a job of {name!r}. It is named like made-2-3-12-2-2: {bounds}")
-    source = GeneratedInput(
-        lambda split, offset: Row(split, offset, f"k{split}.{offset % 5}", f"v{split}.{offset}", offset * 1000),
-        splits=shape["sources"],
-        rows_per_split=shape["rows"],
-        batch_rows=shape["batch"],
-    )
-    configuration = replace(BY_OFFSET, checkpoint_every_batches=shape["every"])
-    plan = source_to_sink(source, sources=shape["sources"], sinks=shape["sinks"]).plan()
-    return Job(plan=plan, configuration=configuration), source

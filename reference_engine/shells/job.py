@@ -114,6 +114,7 @@ class Job:
     outage_seconds: float = 0.0  # that pass before each restart
     threads_slowed: bool = False  # of attempts that are processes: each waits at its lines while calls go on
     contained: bool = False  # attempts that are processes have one id, as in containers
+    reads_are_points: bool = False  # of attempts that are processes: reads of files
     patient: bool = False  # attempts that are processes wait longer for one that is suspended, and may give up
     other_hosts: bool = False  # of attempts that are processes: a restart has other hosts, with disks of their own
     processes_reused: bool = False  # the successor of an attempt that failed, and did not die, runs in its process

@@ -114,6 +114,31 @@ def test_file_effects_under_the_folder_are_points(tmp_path: Path) -> None:
     assert 9 == len(points)
 
 
+def test_reads_under_the_folder_are_points_if_they_are_asked_for(tmp_path: Path) -> None:
+    inside, beside = tmp_path / "sink", tmp_path / "sink2"
+    inside.mkdir()
+    beside.mkdir()
+    (inside / "a").write_text("a")
+    (beside / "a").write_text("a")
+    points: list[str] = []
+    for reads in (True, False):
+        with file_points(inside, points.append, reads=reads):
+            assert "a" == (inside / "a").read_text()
+            assert ["a"] == os.listdir(inside)
+            assert ["a"] == os.listdir(beside)
+            assert "a" == (beside / "a").read_text()
+            assert ["a"] == [path.name for path in inside.glob("*")]
+        assert ["file.read", "file.read"] == points
+
+
+def test_a_read_that_fails_raises_to_its_caller(tmp_path: Path) -> None:
+    def reach(point: str) -> None:
+        raise OSError(point)
+
+    with file_points(tmp_path, reach, reads=True), pytest.raises(OSError, match=r"file\.read"):
+        os.listdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("call", "done"),
     [

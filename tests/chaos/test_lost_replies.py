@@ -54,3 +54,41 @@ except ConnectionResetError:
     status, _, struck, _ = run(server, tmp_path, python(program), (f"syscall({call} socket)", 1, Act.FAIL))
     assert (0, [Act.FAIL]) == (status, struck)
     assert "b'' b''\n" == (tmp_path / "seen").read_text()
+
+
+TIMED = """
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    ours = socket.create_connection(listener.getsockname(), timeout=0.2)
+    theirs = listener.accept()[0]
+    {send}
+    theirs.sendall(theirs.recv(99))
+    try:
+        seen = ours.recv(9)
+    except TimeoutError:
+        seen = "nothing"
+    print(seen, file=open("seen", "w"))
+"""
+
+
+@needs_watch
+@pytest.mark.parametrize("call", SENDS)
+def test_where_nothing_comes_back_the_client_waits_until_its_timeout_is_over(
+    server: ForkServer, tmp_path: Path, call: str
+) -> None:
+    program = python(TIMED.format(send=SENDS[call]))
+    status, _, struck, _ = run(server, tmp_path, program, (f"syscall({call} socket)", 1, Act.SILENCE))
+    assert (0, [Act.SILENCE]) == (status, struck)
+    assert "nothing\n" == (tmp_path / "seen").read_text()
+
+
+@needs_watch
+def test_what_comes_over_a_socket_of_this_machine_is_not_held_back(server: ForkServer, tmp_path: Path) -> None:
+    program = """
+ours, theirs = socket.socketpair()
+ours.send(b"0123456789")
+theirs.send(theirs.recv(99))
+print(ours.recv(99), file=open("seen", "w"))
+"""
+    status, _, struck, _ = run(server, tmp_path, python(program), ("syscall(sendto socket)", 1, Act.SILENCE))
+    assert (0, []) == (status, struck)
+    assert "b'0123456789'\n" == (tmp_path / "seen").read_text()

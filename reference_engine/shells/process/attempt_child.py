@@ -78,6 +78,7 @@ class WatchedCode:
     files: Mapping[str, str] = field(default_factory=dict)  # the sink's own code: absolute path -> name in points
     folder: str = ""  # file effects below it are points; "": none are
     sockets: bool = False  # what is sent over TCP is a point
+    reads: bool = False  # so is each read of a file in the folder
     clients: bool = False  # calls into clients of external systems are points
     calls: bool = False  # its system calls are watched by the engine's process
 
@@ -217,7 +218,8 @@ class _Inner:
             return
         folder = Path(self.watched.folder)
         sent = socket_points(self.reach) if self.watched.sockets else nullcontext()
-        with file_points(folder, self.reach), sqlite_points(folder, self.reach, files=self.watched.files), sent:
+        files = file_points(folder, self.reach, reads=self.watched.reads)
+        with files, sqlite_points(folder, self.reach, files=self.watched.files), sent:
             yield
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:

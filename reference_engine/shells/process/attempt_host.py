@@ -31,6 +31,7 @@ LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends l
 # SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
 PATIENCE_SECONDS: Final = 0.4
 ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
+IN_VAIN_SECONDS: Final = 35.0  # clients give up after ten or thirty seconds
 BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
 
 
@@ -43,6 +44,7 @@ class ProcessAttempt(ABC):
         self.armed: Armed | None = None
         self.is_ending = False  # it got SIGTERM, or was a zombie: from now on it may be dead whenever it is called
         self.generation = 0
+        self.waits_in_vain = False  # for a reply: a client without a timeout does so until it is killed
 
     @property
     def pid(self) -> int:
@@ -120,6 +122,8 @@ class ProcessAttempt(ABC):
         """For so long it may do nothing in a call, if another one is suspended, or if one of them is to end."""
         if self.host.suspended:
             return self.host.patience_seconds
+        if self.waits_in_vain:
+            return IN_VAIN_SECONDS
         is_asked = self.is_ending or (self.armed is not None and self.armed[2] in CALLS_LEFT)
         for_an_end = is_asked or self.host.zombies_of(self)
         return min(ENDING_SECONDS, self.host.hang_seconds) if for_an_end else self.host.hang_seconds
@@ -153,8 +157,9 @@ class ProcessAttempt(ABC):
         """SIGTERM, between two calls. Returns if it is to answer so many more; raises after its death."""
 
     def end_if_asked_to(self, silence: NoReply) -> None:
-        """Raises if this attempt got SIGTERM: it has ended; or it is killed, as one that takes too long is."""
-        if self.is_ending and silence.silence is not Silence.STOPPED:
+        """Raises if this attempt is to end: it has ended; or it is killed, as one that takes too long is."""
+        in_vain = self.waits_in_vain and silence.silence is Silence.HUNG
+        if in_vain or (self.is_ending and silence.silence is not Silence.STOPPED):
             self.died_at_its_point(self.child.kill())
 
     def died_at_its_point(self, status: int) -> NoReturn:

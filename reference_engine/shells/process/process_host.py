@@ -38,10 +38,10 @@ FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name no
 
 
 class ProcessHost(WatchingHost):
-    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points.
-    `sockets`: so is what they send; `clients`: calls into clients of external systems. `other_server`: makes every
-    second generation, in processes that hash strings in another way. `calls_below`: the folder below which system
-    calls are points, too.
+    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points,
+    with `reads` all reads, too. `sockets`: so is what they send; `clients`: calls into clients of external systems.
+    `other_server`: makes every second generation, in processes that hash strings in another way. `calls_below`: the
+    folder below which system calls are points, too.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class ProcessHost(WatchingHost):
         other_server: Callable[[], ForkServer] | None = None,
         files: Mapping[str, str] | None = None,
         folder: str = "",
+        reads: bool = False,
         sockets: bool = False,
         clients: bool = False,
         trace_lines: bool = False,
@@ -69,7 +70,12 @@ class ProcessHost(WatchingHost):
         self.on_restart: Callable[[], None] | None = None  # called when all attempts of an earlier one have ended
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
         watched = WatchedCode(
-            files=dict(files or {}), folder=folder, sockets=sockets, clients=clients, calls=self.watches
+            files=dict(files or {}),
+            folder=folder,
+            reads=reads,
+            sockets=sockets,
+            clients=clients,
+            calls=self.watches,
         )
         self.life = RepeatedCall(ENTRY, recipe, watched)
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order

@@ -26,6 +26,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
     "error": Act.FAIL,
     "unanswered": Act.LOSE_REPLY,
+    "silent": Act.SILENCE,
     "short-write": Act.CUT,
 }
 
@@ -133,6 +134,7 @@ class WatchedAttempt(ProcessAttempt):
             case Act.HOLD:
                 self.suspend()
             case _:
+                self.waits_in_vain |= strike is Act.SILENCE
                 self.let_go_on()
 
     def let_go_on(self) -> None:

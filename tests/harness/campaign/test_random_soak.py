@@ -19,7 +19,8 @@ from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.strategies import interleavings, jobs, orders, run_in, schedules, tried
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.workload.jobs import made_job, named_job, shape_name
+from sinkproof.workload.jobs import named_job
+from sinkproof.workload.made_jobs import made_job, shape_name
 
 SINKS = Path(__file__).parents[2].joinpath("support/explored_sinks.py")
 

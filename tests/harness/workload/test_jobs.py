@@ -11,11 +11,11 @@ from sinkproof.workload.jobs import (
     INPUTS,
     SHARED_KEYS_JOB,
     input_of,
-    made_job,
     named_job,
     sentence_of,
 )
 from sinkproof.workload.ledger import Ledger
+from sinkproof.workload.made_jobs import made_job
 
 
 @pytest.mark.parametrize(("former", "name"), FORMER_JOB_NAMES.items())

@@ -1,0 +1,82 @@
+"""A request is carried out, and nothing comes back: clients with a timeout go on, others wait until they are killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import NATIVE_CODE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.native_calls import requests_without_reply
+from sinkproof.reference_engine.shells.process import attempt_host
+from sinkproof.subject.loading import load
+from sinkproof.subject.reachable_lines import handles_timeouts
+from sinkproof.subject.scratch import Scratch
+
+from ...support.traces_of_calls import run_of
+
+SUBJECTS = Path(__file__).parents[2] / "support/timed_client.py"
+STAGES = [
+    stage for stage in NATIVE_CODE if stage.name in ("outward calls that no line explains", "requests without reply")
+]
+SENT = "syscall(sendto socket)"
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("SentUnderAnotherName", {"O2"}), ("SentAgain", set())])
+def test_what_is_sent_again_when_its_timeout_is_over_is_there_once_or_twice(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    contract, scratch = load(f"{SUBJECTS}:{name}"), Scratch(name="timed", path=tmp_path, shell="process")
+    with process_runner(contract, scratch) as runner:
+        results = CampaignResults(contract=contract, shell="process")
+        ProcessCampaign(runner, results).carry_out(STAGES)
+    assert len(STAGES) == 2
+    assert found == {finding.oracle for finding in results.findings}
+    assert results.coverage.stages[1].run > 0
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+def test_an_attempt_that_waits_without_a_timeout_is_killed_and_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_host, "IN_VAIN_SECONDS", 0.5)
+    contract = load(f"{SUBJECTS}:SentWithoutTimeout")
+    with process_runner(contract, Scratch(name="waits", path=tmp_path, shell="process")) as runner:
+        result = runner.run(parse(f"sink[0].{SENT}#1=silent"))
+    assert (True, True, (), 1) == (result.fired, result.finished, result.anomalies, result.kills)
+
+
+def test_the_last_call_of_a_request_has_no_reply_first_in_commits() -> None:
+    request = ("line(client.py:7)", SENT, SENT)
+    writes = ("write.before", *request, "write.after")
+    commits = ("notify_complete.before", "line(client.py:8)", SENT, SENT, SENT, "notify_complete.after")
+    schedules = list(map(str, requests_without_reply(run_of(*writes, *commits))))
+    assert [f"sink[0].{SENT}#5=silent", f"sink[0].{SENT}#2=silent"] == schedules
+
+
+def test_of_files_no_request_is_known() -> None:
+    assert [] == requests_without_reply(run_of("notify_complete.before", "syscall(write out)", "notify_complete.after"))
+
+
+@pytest.mark.parametrize(
+    ("clause", "names_one"),
+    [
+        ("except TimeoutError:", True),
+        ("except (ValueError, requests.ReadTimeout):", True),
+        ("except OperationTimedOut:", True),
+        ("except socket.timeout as error:", True),
+        ("except OSError:", False),
+        ("except:", False),
+    ],
+)
+def test_clauses_that_name_a_timeout_are_known(clause: str, names_one: bool, tmp_path: Path) -> None:
+    file = tmp_path / "client.py"
+    file.write_text(f"try:\n    pass\n{clause}\n    pass\n")
+    assert names_one is handles_timeouts([str(file)])
