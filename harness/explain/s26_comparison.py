@@ -100,7 +100,7 @@ def scenes() -> tuple[Scene, ...]:
     scene.check(
         "no claim of any pair is violated",
         [],
-        [name for name, row in table.items() if row.crashed.breaks(claims[name])],
+        [f"{name}: {what}" for name, row in table.items() for what in row.crashed.broken(claims[name])],
     )
     scene.check(
         "rows are visible early exactly in the pairs that do not wait for completion",

@@ -17,18 +17,23 @@ Report = Callable[[str, int], Any]  # receives a schedule, and the number of sch
 
 
 class Crashed(NamedTuple):
-    """`oracles`: of every anomaly in any run."""
+    """`shown`: of every oracle with an anomaly in any run, the first schedule, and what was wrong."""
 
     crashes: int
-    oracles: set[str]
+    shown: dict[str, str]
     worst: str  # the first schedule that lowered the grade to its final value; "" if none did
+
+    @property
+    def oracles(self) -> set[str]:
+        return set(self.shown)
 
     @property
     def grade(self) -> Grade:
         return Grade.of(self.oracles)
 
-    def breaks(self, claims: Claim) -> bool:
-        return any(ORACLE_CLAIMS[oracle] & claims for oracle in self.oracles)
+    def broken(self, claims: Claim) -> list[str]:
+        """What was wrong that breaks one of these claims."""
+        return [f"{oracle} {what}" for oracle, what in self.shown.items() if ORACLE_CLAIMS[oracle] & claims]
 
 
 def crashed_everywhere(runner: ScheduleRunner, *, report: Report = lambda schedule, count: None) -> Crashed:
@@ -37,15 +42,15 @@ def crashed_everywhere(runner: ScheduleRunner, *, report: Report = lambda schedu
     steps = [
         (actor, point) for actor, point in dict.fromkeys(baseline.trace) if ACTORS.fullmatch(baseline.names[actor])
     ]
-    oracles = {anomaly.oracle for anomaly in baseline.anomalies}
-    grade, worst, crashes = Grade.of(oracles), "", 0
+    shown = {anomaly.oracle: f"without a crash: {anomaly.why}" for anomaly in baseline.anomalies}
+    grade, worst, crashes = Grade.of(set(shown)), "", 0
     for (actor, point), kind in zip(steps, cycle(KINDS)):
         occurrence = min(2, baseline.trace.count((actor, point)))
         schedule = Schedule((Fault(baseline.names[actor], point, occurrence, kind),))
         report(str(schedule), len(steps))
         run_result = runner.run(schedule)
         crashes += bool(run_result.struck)
-        oracles |= {anomaly.oracle for anomaly in run_result.anomalies}
-        if Grade.of(oracles) is not grade:
-            grade, worst = Grade.of(oracles), str(schedule)
-    return Crashed(crashes, oracles, worst)
+        shown = {anomaly.oracle: f"{schedule}: {anomaly.why}" for anomaly in run_result.anomalies} | shown
+        if Grade.of(set(shown)) is not grade:
+            grade, worst = Grade.of(set(shown)), str(schedule)
+    return Crashed(crashes, shown, worst)

@@ -112,7 +112,7 @@ def measure(name: str, *, disk: Path, services: ServicesInUse) -> PairMeasures:
     return PairMeasures(
         grade=crashed.grade.value,
         crashes=crashed.crashes,
-        breaks_a_claim=crashed.breaks(bench.contract.claims),
+        breaks_a_claim=bool(crashed.broken(bench.contract.claims)),
         worst_schedule=crashed.worst,
         visible_after_checkpoints=after,
         visible_ms_p50=round(median(delays), 1),
