@@ -6,9 +6,11 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Protocol
+from typing import Final, Protocol
 
 from sinkproof.sink_adapters.protocol import Batch, Row
+
+SHARED_ROWS_MOST: Final = 1000
 
 
 class InputError(ValueError):
@@ -50,8 +52,15 @@ class Input(ABC):
         return InputReader(self, range(index, self.splits, parallelism))
 
 
+def is_shared(batch: Batch) -> bool:
+    """Whether what is made of the batch may be kept as long as this process lives."""
+    return not batch.columnar and len(batch) <= SHARED_ROWS_MOST
+
+
 class GeneratedInput(Input):
-    """Rows made from (split, offset) by a pure function; batches are made once and shared by every run."""
+    """Rows made from (split, offset) by a pure function; batches of up to `SHARED_ROWS_MOST` rows are made once and
+    shared by every run.
+    """
 
     def __init__(
         self, make: Callable[[int, int], Row], *, splits: int = 2, rows_per_split: int = 12, batch_rows: int = 2
@@ -66,7 +75,9 @@ class GeneratedInput(Input):
         made = self._batches.get((split, offset))
         if made is None:
             end = min(offset + self.batch_rows, self.length(split))
-            made = self._batches[split, offset] = Batch(self.make(split, at) for at in range(offset, end))
+            made = Batch(self.make(split, at) for at in range(offset, end))
+            if is_shared(made):
+                self._batches[split, offset] = made
         return made
 
 

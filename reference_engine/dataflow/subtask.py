@@ -25,6 +25,7 @@ from sinkproof.reference_engine.dataflow.barrier_alignment import Aligned, Event
 from sinkproof.reference_engine.dataflow.event_time import ENDED, NEVER, ChannelClock, Moved, SourceClock
 from sinkproof.reference_engine.dataflow.in_flight_rows import Waiting
 from sinkproof.reference_engine.dataflow.job_graph import SubtaskPlan
+from sinkproof.reference_engine.dataflow.replayable_sources import is_shared
 from sinkproof.sink_adapters.protocol import Batch
 
 UNDRAINED: Final = "undrained"  # an end after which the same job may go on: windows stay open
@@ -117,7 +118,7 @@ class Subtask:
         if made is None:
             batch = self.reader.batch(*at)
             made = tuple(self._process(batch))
-            if not batch.columnar:  # columns are for inputs larger than any memory
+            if is_shared(batch):
                 self.plan.emissions[at] = made
         return made
 

@@ -285,3 +285,13 @@ def test_a_sink_may_copy_its_context_with_another_field() -> None:
     copied = replace(context, generation=3)
     assert (copied.generation, copied.subtask, context.generation) == (3, 1, 2)
     assert copied.random is context.random
+
+
+@pytest.mark.parametrize(("rows", "is_kept"), [(1000, True), (1001, False)])
+def test_only_small_batches_are_kept_for_further_runs(engine: Any, rows: int, is_kept: bool) -> None:
+    source = engine.input(rows_per_split=rows, batch_rows=rows)
+    plan = engine.plan(source=source)
+    run = engine.run(plan=plan)
+    assert engine.rows_of(source) == run.counts
+    assert (2 if is_kept else 0) == sum(len(subtask.emissions) for subtask in plan.subtasks)
+    assert is_kept is (source.batch(0, 0) is source.batch(0, 0))
