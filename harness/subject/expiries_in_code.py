@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ IN_TEXT: Final = re.compile(
     r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bcall\(\s*['\"]p?(?:expire|setex))"
     r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
 )
+FILES_KNOWN_MOST: Final = 1000
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -26,9 +28,14 @@ def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
     """Points of executed lines. `files`: path -> name in points; `executed`: points."""
     found = []
     for path, name in files.items():
-        places = sorted(set(_lines(ast.parse(Path(path).read_bytes(), path))))
+        places = _places(Path(path).read_bytes())
         found += [point for point in (line_point(name, line) for line in places) if point in executed]
     return found
+
+
+@lru_cache(maxsize=FILES_KNOWN_MOST)
+def _places(source: bytes) -> Sequence[int]:
+    return sorted(set(_lines(ast.parse(source))))
 
 
 def _lines(tree: ast.Module) -> Iterator[int]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
@@ -21,6 +22,7 @@ from sinkproof.chaos.standard_library import INSTALLED, is_installed, is_standar
 
 STANDARD_WITH_CLOCK: Final = frozenset({"sqlite3"})  # of its own, in the standard library
 OURS: Final = "sinkproof"
+FILES_KNOWN_MOST: Final = 1000  # whose imports are kept, by what is in them
 Allowed = Callable[[Path], bool]
 Files = dict[Path, str]  # file -> name of its module
 
@@ -150,17 +152,22 @@ def _imports(name: str, file: Path) -> Iterator[str]:
     """Names of modules that the file may import, with the packages that they lie in."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     try:
-        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        statements = _import_statements(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return
-    for node in nodes:
+    for node in statements:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _with_packages(alias.name)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = _base(node, package)
             yield from _with_packages(base)
             yield from (f"{base}.{alias.name}" for alias in node.names if base)
+
+
+@lru_cache(maxsize=FILES_KNOWN_MOST)
+def _import_statements(source: bytes) -> Sequence[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def _base(node: ast.ImportFrom, package: str) -> str:
@@ -178,14 +185,14 @@ def _with_packages(name: str) -> Iterator[str]:
 def _loaded_neighbours(starts: Sequence[tuple[str, Path]]) -> list[tuple[str, Path]]:
     """Loaded modules of the same packages, or beside a file that is in none: perhaps imported by a computed name."""
     packages = {name.partition(".")[0] for name, _ in starts if "." in name}
-    folders = {file.parent for name, file in starts if "." not in name and not is_installed(file)}
+    folders = {str(file.parent) for name, file in starts if "." not in name and not is_installed(file)}
     found = []
     for name, module in sorted(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if path is None or not path.endswith(".py"):
             continue
-        file, top = Path(path), name.partition(".")[0]
-        beside = "." not in name and name not in ("conftest", "__main__") and file.parent in folders
+        top = name.partition(".")[0]
+        beside = "." not in name and name not in ("conftest", "__main__") and os.path.dirname(path) in folders
         if (top in packages or beside) and top != OURS:
-            found.append((name, file))
+            found.append((name, Path(path)))
     return found
