@@ -22,7 +22,7 @@ from sinkproof.chaos.standard_library import INSTALLED, is_installed, is_standar
 
 STANDARD_WITH_CLOCK: Final = frozenset({"sqlite3"})  # of its own, in the standard library
 OURS: Final = "sinkproof"
-FILES_KNOWN_MOST: Final = 1000  # whose imports are kept, by what is in them
+FILES_KNOWN_MOST: Final = 1000  # what is found in them is kept, by their text
 Allowed = Callable[[Path], bool]
 Files = dict[Path, str]  # file -> name of its module
 
