@@ -105,7 +105,8 @@ def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
 @pytest.mark.parametrize(("name", "found"), [("SharedLog", True), ("SharedLogInOnePiece", False)])
 def test_a_campaign_pauses_between_the_pieces_that_only_large_batches_are_written_in(name: str, found: bool) -> None:
     with runner_of(name, sinks=COMMITS) as runner:
-        results = campaign(runner, plan=[NATIVE_CODE[0], NATIVE_CODE[4]])
+        results = campaign(runner, plan=[NATIVE_CODE[0], NATIVE_CODE[-1]])
+    assert NATIVE_CODE[-1].name.startswith("kill, pause and zombie between outward calls of large batches")
     lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
     assert found == ("job=large-batches sink[0].syscall(write log)#2=pause" in lost)
     assert found == bool(results.findings)
