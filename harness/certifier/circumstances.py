@@ -50,11 +50,26 @@ class Unknown(Exception):
     """A circumstance that cannot be told, so that nothing can be kept."""
 
 
-def key_of(task: Task, contract: Contract | None, *, day: str, version: str) -> str:
+Circumstances = dict[str, Any]  # by what they are, each made of plain values
+
+
+def key_of(circumstances: Circumstances) -> str:
+    return hashlib.sha256(json.dumps(circumstances, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def differing(before: Circumstances, now: Circumstances) -> str:
+    """What is not as it was: a file by its name. Empty if all is."""
+    name = next((name for name in before if before[name] != now.get(name)), "")
+    if name != "files":
+        return name
+    return str(min({tuple(file) for file in before[name]} ^ {tuple(file) for file in now[name]})[0])
+
+
+def circumstances_of(task: Task, contract: Contract | None, *, day: str, version: str) -> Circumstances:
     """`contract`: of the task's subject; None: the canaries, which are ours. `version`: fingerprint. Raises Unknown."""
     is_users = contract is not None and not contract.is_ours
     path = [folder for folder in sys.path if contract is not None or is_of_environment(folder)]
-    around: dict[str, Any] = {
+    around = {
         "task": replace(task, again=(), journal=""),
         "day": day,
         "sinkproof": version,
@@ -68,7 +83,7 @@ def key_of(task: Task, contract: Contract | None, *, day: str, version: str) -> 
         "folder": os.getcwd() if contract is not None else "",
         "files": _files_around(contract) if contract is not None and is_users else (),
     }
-    return hashlib.sha256(json.dumps(plain(around), sort_keys=True).encode()).hexdigest()[:32]
+    return dict(json.loads(json.dumps(plain(around))))
 
 
 def _counts(variable: str, is_users: bool) -> bool:

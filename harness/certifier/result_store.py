@@ -26,7 +26,16 @@ from typing import Any, Final
 import msgspec
 
 from sinkproof.campaign.task import RunAgain, ShellOutcome, Task
-from sinkproof.certifier.circumstances import Unknown, digest_of, fingerprint, is_of_environment, key_of
+from sinkproof.certifier.circumstances import (
+    Circumstances,
+    Unknown,
+    circumstances_of,
+    differing,
+    digest_of,
+    fingerprint,
+    is_of_environment,
+    key_of,
+)
 from sinkproof.certifier.task_processes import Failure
 from sinkproof.chaos.processes.recorded_inputs import listing, read
 from sinkproof.exploration.judged_runs import ALONE, JudgedRun
@@ -89,6 +98,7 @@ class ResultStore:
     version: str = ""
     digests: Callable[[str], str] = digest_of  # before anything runs, each file is read once
     seed: int = 0
+    around: dict[Task, Circumstances] = field(default_factory=dict)
     keys: dict[Task, str] = field(default_factory=dict)
     began: dict[Task, int] = field(default_factory=dict)  # in the time of files
     waiting: dict[Task, str] = field(default_factory=dict)  # results that `keep` may write
@@ -104,7 +114,8 @@ class ResultStore:
             self._leave(task, "what processes on executors of Spark read is not recorded")
             return None
         try:
-            self.keys[task] = key_of(task, contract, day=self.day, version=self.version)
+            self.around[task] = circumstances_of(task, contract, day=self.day, version=self.version)
+            self.keys[task] = key_of(self.around[task])
             return None if self.fresh else _kept(self.path(task), task, seed=self.seed, digests=self.digests)
         except Unknown as unknown:
             self._leave(task, str(unknown))
@@ -131,8 +142,9 @@ class ResultStore:
             return
         try:
             self.waiting[task] = _entry(self.journals / self.keys[task], result, began=self.began[task])
-            if key_of(task, contract, day=self.day, version=fingerprint()) != self.keys[task]:
-                raise Unknown("something has changed meanwhile")
+            now = circumstances_of(task, contract, day=self.day, version=fingerprint())
+            if changed := differing(self.around[task], now):
+                raise Unknown(f"{changed} has changed meanwhile")
         except (Unknown, OSError, ValueError) as why:
             self.waiting.pop(task, None)
             self._leave(task, str(why))
