@@ -19,6 +19,7 @@ from sinkproof.chaos.schedule import Fault, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.execution.run_result import RunResult
+from sinkproof.foreach_batch.certifying_query import named_query
 from sinkproof.generators.feasible import impossible
 from sinkproof.judging.oracle import named
 from sinkproof.judging.verdict_and_exit_codes import Verdict
@@ -83,8 +84,11 @@ def replay(
     Raises ScheduleError or ContractError for bad arguments, ReplayFailed for a run without a result.
     """
     schedule = parse(text, kinds=frozenset(KINDS))
-    named_job(schedule.job)
     contract = load(locator) if here else load_to_read(locator)
+    if contract.kind == "foreach_batch":
+        named_query(schedule.job)
+    else:
+        named_job(schedule.job)
     if why := impossible(schedule, contract, shell, on_hosts=bool(hosts_in(master))):
         raise ContractError(why)
     inside = services.inside_service or any(map(is_inside_service, schedule.faults))  # nodes then have other settings

@@ -24,6 +24,7 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
+from sinkproof.foreach_batch.retried_tasks import MASTER, settings
 from sinkproof.foreach_batch.simulated_batches import FAILING, SimulatedQuery, can_be_copied
 from sinkproof.foreach_batch.streaming_campaign import STREAMING_FUNCTION_PLAN, StreamingFunctionCampaign
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
@@ -156,10 +157,12 @@ def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress)
     starting = "starting Spark"  # reported, as a first start also makes the archive of classes, which takes long
     progress.step(starting, 0)
     with heartbeat(starting, lambda what: progress.step(what, 0)):
-        session = start_session(folder=scratch.path.parent / "spark", here=scratch.path)
+        folder = scratch.path.parent / "spark"
+        kills_task = folder / "kills-task"
+        session = start_session(master=MASTER, folder=folder, here=scratch.path, settings=settings(kills_task))
     try:
         with chdir(scratch.path):
-            yield SimulatedQuery(contract, scratch, session)
+            yield SimulatedQuery(contract, scratch, session, kills_task=kills_task)
     finally:
         stop_session(session)
 

@@ -52,6 +52,7 @@ PARTITIONS: Final = 2
 TWELVE_BATCHES: Final = 12
 LARGE_BATCH_ROWS: Final = 2400
 FAR_LARGER_BATCH_ROWS: Final = 40_000
+RETRIED_TASK_JOB: Final = "retried-task"
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500)}  # of one row
 LEDGER: Final = Ledger(GeneratedInput(make_row, splits=SPLITS, rows_per_split=ROWS // SPLITS))
 
@@ -76,7 +77,7 @@ EARLY: Final = "O3"  # the oracle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """`sentence`: how it differs from the usual one. `batches`: how many rows each has. `outage_seconds` pass on
-    `wall_clock` before a restart.
+    `wall_clock` before a restart. `task_dies`: where an error is injected, in place of it.
     """
 
     sentence: str
@@ -84,6 +85,7 @@ class Query:
     batches: tuple[int, ...] = BATCHES * (BATCH_ROWS,)
     wall_clock: WallClock | None = None  # None: the machine's
     outage_seconds: float = 0.0
+    task_dies: bool = False
 
     def identities(self, batch: int) -> list[Identity]:
         first = sum(self.batches[:batch])
@@ -132,6 +134,7 @@ QUERIES: Final[Mapping[str, Query]] = {
     ),
     **{job: _of_one_row_each(batches) for job, batches in LONG_QUERIES.items()},
     FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
+    RETRIED_TASK_JOB: Query(sentence="a task of Spark has done its work, dies, and is run again", task_dies=True),
     OUTAGE_JOB: Query(
         sentence="a day and an hour pass before each restart", wall_clock=DAY_BEFORE, outage_seconds=OUTAGE_SECONDS
     ),

@@ -1,20 +1,28 @@
-"""Jobs of Spark that fail as they read a row of their batch: from its beginning, or from a line of the function on."""
+"""Errors that a foreachBatch function gets: jobs of Spark fail as they read a row of their batch, from its beginning or
+from a line of the function on; calls to the outside fail; and tasks die, and are run again.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from sinkproof.campaign.coverage import SINK
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, line_point
-from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, ERROR, INJECTED
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, ERROR, INJECTED, POINTS, RETRIED_TASK_JOB
+from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS
+from sinkproof.subject.contract import Contract
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from sinkproof.chaos.schedule import Fault
 
 PROPERTY: Final = "sinkproof-jobs-fail"  # of the JVM in which a local session runs its jobs, too
 FAIL: Final = "yes"
@@ -81,3 +89,53 @@ def _of_its_own(statement: ast.stmt) -> list[ast.AST]:
 
 def _reads(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READING
+
+
+class FunctionCampaign(Protocol):
+    """What is known of a function: `usual`: the run without faults."""
+
+    contract: Contract
+    results: Any
+    usual: Any
+
+
+def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
+    """In the second of the batches: in its rows, from its beginning and from each later line on that runs jobs of
+    Spark, and before and after each of its calls to the outside.
+    """
+    yield from _errors_of_jobs(campaign)
+    passed: Counter[str] = Counter()
+    for _, point, batch in campaign.usual.trail:
+        passed[point] += 1
+        for kind in KINDS_AT_CALLS if batch == 1 and point not in POINTS else ():
+            if KINDS[kind].applies(SINK, point):
+                yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
+
+
+def retried_tasks(campaign: FunctionCampaign) -> Iterator[Schedule]:
+    """The first task that has ended dies: from the beginning of the second batch on, and from each later line with
+    jobs. What Spark writes by itself it commits for one attempt of a task only.
+    """
+    if has_tasks_in_python(campaign.contract.given.files):
+        yield from (replace(schedule, job=RETRIED_TASK_JOB) for schedule in _errors_of_jobs(campaign))
+
+
+def errors_elsewhere(campaign: FunctionCampaign) -> Iterator[Schedule]:
+    """At each kind of call that only other batches make, or recoveries."""
+    failed = campaign.results.coverage.calls_failed
+    for place in list(campaign.results.calls.values()):
+        last = place.faults[-1]
+        for kind in KINDS_AT_CALLS:
+            if KINDS[kind].applies(SINK, last.point) and (last.point, kind) not in failed:
+                yield replace(place, faults=(*place.faults[:-1], replace(last, kind=kind)))
+
+
+def _errors_of_jobs(campaign: FunctionCampaign) -> Iterator[Schedule]:
+    jobs, passed = lines_with_jobs(campaign.contract.given.files), Counter[str]()
+    found: dict[str, Fault] = {}
+    for _, point, batch in campaign.usual.trail:
+        passed[point] += 1
+        if batch == 1 and point in jobs:
+            found.setdefault(point, Fault(COORDINATOR, point, passed[point], ERROR))
+    yield Schedule((Fault(COORDINATOR, BEFORE_BATCH, 2, ERROR),))
+    yield from (Schedule((fault,)) for fault in [*found.values()][1:])

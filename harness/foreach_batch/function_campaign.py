@@ -4,41 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
-from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.stage import Plan, Stage, StageCoverage
 from sinkproof.campaign.workers.idle_cores import runnable_per_core
 from sinkproof.chaos.clock import Deadline, now
-from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import (
     BATCH_ROWS,
     BATCHES,
-    BEFORE_BATCH,
     BEFORE_COMMIT,
     EARLY,
-    ERROR,
     FAR_LARGER_BATCH_ROWS,
     KILL,
     LARGE_BATCH_ROWS,
     LONG_QUERIES,
-    POINTS,
     QUERIES,
     TWELVE_BATCHES,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
-from sinkproof.foreach_batch.failing_jobs import lines_with_jobs
+from sinkproof.foreach_batch.failing_jobs import errors, errors_elsewhere, retried_tasks
 from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, strike_calls
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
-from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.reports.document import ClosureResult
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between
@@ -189,37 +182,6 @@ class SimulatedFunctionCampaign(Campaign):
         if before != self._reached:
             self.results.progress.step(what, 0)
 
-    def errors(self) -> Iterator[Schedule]:
-        """In the second of the batches: in its rows, from its beginning and from each later line on that runs jobs of
-        Spark, and before and after each of its calls to the outside.
-        """
-        yield Schedule((Fault(COORDINATOR, BEFORE_BATCH, 2, ERROR),))
-        yield from self._errors_of_later_jobs()
-        passed: Counter[str] = Counter()
-        for _, point, batch in self.usual.trail:
-            passed[point] += 1
-            for kind in KINDS_AT_CALLS if batch == 1 and point not in POINTS else ():
-                if KINDS[kind].applies(SINK, point):
-                    yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
-
-    def _errors_of_later_jobs(self) -> Iterator[Schedule]:
-        jobs, passed = lines_with_jobs(self.contract.given.files), Counter[str]()
-        found: dict[str, Fault] = {}
-        for _, point, batch in self.usual.trail:
-            passed[point] += 1
-            if batch == 1 and point in jobs:
-                found.setdefault(point, Fault(COORDINATOR, point, passed[point], ERROR))
-        yield from (Schedule((fault,)) for fault in [*found.values()][1:])
-
-    def errors_elsewhere(self) -> Iterator[Schedule]:
-        """At each kind of call that only other batches make, or recoveries."""
-        failed = self.results.coverage.calls_failed
-        for place in list(self.results.calls.values()):
-            last = place.faults[-1]
-            for kind in KINDS_AT_CALLS:
-                if KINDS[kind].applies(SINK, last.point) and (last.point, kind) not in failed:
-                    yield replace(place, faults=(*place.faults[:-1], replace(last, kind=kind)))
-
     def other_batches(self) -> Iterator[Schedule]:
         """Each query without a fault, and with a death before a commit."""
         for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
@@ -309,9 +271,8 @@ class SimulatedFunctionCampaign(Campaign):
 
 
 ERRORS_AND_OTHER_BATCHES: Final[Plan] = (
-    Stage(
-        name="errors, after which the same driver starts the query again", schedules=SimulatedFunctionCampaign.errors
-    ),
+    Stage(name="errors, after which the same driver starts the query again", schedules=errors),
+    Stage(name="tasks of Spark that die after their work, and are run again", schedules=retried_tasks),
     Stage(
         name="empty batches, unusual values, large batches, many batches",
         schedules=SimulatedFunctionCampaign.other_batches,
@@ -321,7 +282,7 @@ FAR_LARGER_BATCHES: Final = Stage(name="far larger batches", schedules=Simulated
 MANY_MORE_BATCHES: Final = Stage(name="many more batches", schedules=SimulatedFunctionCampaign.long_queries)
 ERRORS_ELSEWHERE: Final = Stage(
     name="errors of calls that only other batches make, or recoveries",
-    schedules=SimulatedFunctionCampaign.errors_elsewhere,
+    schedules=errors_elsewhere,
 )
 SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),

@@ -10,17 +10,16 @@ query that fails there once more is started by another driver.
 from __future__ import annotations
 
 import hashlib
-import linecache
 import os
 import re
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sinkproof.chaos.error_text import message_of
+from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.lines import LineTracer, Unanswered, line_on_stack
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault
@@ -57,7 +56,6 @@ FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswer
 RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
     rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
 )
-MESSAGE_MOST: Final = 300  # characters
 PASSES_MOST: Final = 3_000  # of one line: further ones are no points, as each takes longer than what most lines do
 Visit = Callable[[str], None]
 Trail = list[tuple[int, str, int]]  # (runs before, point, batch) of every point passed
@@ -98,8 +96,11 @@ class CrashState:
 class SimulatedQuery:
     """Runs the query from a state to its end. The working directory is the scratch folder."""
 
-    def __init__(self, contract: Contract, scratch: Scratch, session: SparkSession) -> None:
-        self.contract, self.scratch, self.session = contract, scratch, session
+    def __init__(
+        self, contract: Contract, scratch: Scratch, session: SparkSession, *, kills_task: Path | None = None
+    ) -> None:
+        """`kills_task`: a task dies while this file is there (retried_tasks.py); None: in this session none does."""
+        self.contract, self.scratch, self.session, self.kills_task = contract, scratch, session, kills_task
         self.tracer = LineTracer(contract.given.files, threads=True)
         self.input = named_query(STANDARD)
         self.query = MicroBatches()
@@ -222,7 +223,7 @@ class SimulatedQuery:
             return
         finally:
             if fails_jobs(self._error):
-                let_jobs_fail(self.session, fail=False)
+                self._let_jobs_fail(fail=False)
         self._restarts = []
         self.query = self.query.after(BatchEvent.WRITE)
         if notes_early:
@@ -256,7 +257,16 @@ class SimulatedQuery:
             assert self._error is not None
             if not fails_jobs(self._error):
                 raise FAILING[self._error.kind](INJECTED)
-            let_jobs_fail(self.session, fail=True)
+            self._let_jobs_fail(fail=True)
+
+    def _let_jobs_fail(self, *, fail: bool) -> None:
+        """Or one task, which is run again."""
+        if not self.input.task_dies:
+            let_jobs_fail(self.session, fail=fail)
+        elif self.kills_task is not None and fail:
+            self.kills_task.touch()
+        elif self.kills_task is not None:
+            self.kills_task.unlink(missing_ok=True)
 
     def _fails_at(self, point: str) -> bool:
         """A job of Spark can fail only where it has a row to read."""
@@ -328,16 +338,3 @@ def rows_left_behind(rows: Sequence[Identity]) -> str:
         f"{len(rows)} rows of an earlier run are still there: {named(rows)}. Keep everything in the working directory, "
         "or remove in the module's teardown(scratch) what is elsewhere"
     )
-
-
-def describe_error(error: BaseException, files: dict[str, str]) -> str:
-    """The error with the innermost line of the function's own file."""
-    lines = message_of(error).strip().splitlines() or [""]
-    first = (f"{lines[0]} {lines[-1]}" if lines[0].endswith(":") else lines[0])[:MESSAGE_MOST]  # the cause is below
-    places = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    own = [(file, line) for file, line in places if file in files]
-    if not own:
-        return f"{type(error).__name__}: {first}"
-    file, line = own[-1]
-    text = linecache.getline(file, line).strip()
-    return f"{type(error).__name__} at {files[file]}:{line} ({text}): {first}"

@@ -22,6 +22,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.lines import LineTracer, line_on_stack
 from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.processes.process_wide_state import stay_in_subjects_state
@@ -35,7 +36,7 @@ from sinkproof.foreach_batch.certifying_query import (
     endless_frame,
 )
 from sinkproof.foreach_batch.outside_points import outside_points
-from sinkproof.foreach_batch.simulated_batches import describe_error, read
+from sinkproof.foreach_batch.simulated_batches import read
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
@@ -19,7 +20,7 @@ from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_be
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
-from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, describe_error
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.generators.feasible import impossible

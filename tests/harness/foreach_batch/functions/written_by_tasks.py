@@ -1,0 +1,45 @@
+"""Tasks of Spark write a file for each partition: by lines, or as a whole."""
+
+import json
+import os
+from pathlib import Path
+from shutil import rmtree
+
+from pyspark import TaskContext
+
+
+def _folder(batch_id, *, anew):
+    folder = Path("out").absolute() / f"batch-{batch_id}"
+    if anew:
+        rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def append(df, batch_id):
+    """Wrong: what is left of a batch is removed before it is run again, but not what is left of a task."""
+    folder = _folder(batch_id, anew=True)
+
+    def write(rows):
+        with open(f"{folder}/{TaskContext.get().partitionId()}.jsonl", "a") as file:
+            file.writelines(f"{json.dumps([row.split, row.offset])}\n" for row in rows)
+
+    df.foreachPartition(write)
+
+
+def replace(df, batch_id):
+    """Right."""
+    folder = _folder(batch_id, anew=False)
+
+    def write(rows):
+        name = f"{folder}/{TaskContext.get().partitionId()}.jsonl"
+        with open(f"{name}.{os.getpid()}", "w") as file:
+            file.writelines(f"{json.dumps([row.split, row.offset])}\n" for row in rows)
+        os.replace(file.name, name)
+
+    df.foreachPartition(write)
+
+
+def committed(scratch):
+    for file in (scratch.path / "out").glob("*/*.jsonl"):
+        yield from map(json.loads, file.read_text().splitlines())
