@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 from zlib import crc32
 
 from sinkproof.chaos.lines import LineTracer, file_points
@@ -34,6 +34,16 @@ COORDINATOR_CHECKED_EVERY: Final = 10  # of all other schedules: the check takes
 COORDINATOR_FAULTS: Final = frozenset({"decline", "late", "cancel", "drain"})  # the coordinator has to react to these
 # Thresholds of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
+OBJECTS_MOST: Final = 200_000  # more than when all of this process were collected last: some ten megabytes
+
+
+def objects() -> int:
+    """How many the garbage collector knows in this process, dead ones included."""
+    gc.freeze()
+    try:
+        return gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
 
 
 class ScheduleRunner:
@@ -41,6 +51,9 @@ class ScheduleRunner:
     entering calls the contract's `setup`, leaving its `teardown`.
     """
 
+    # After the last collection. Python itself collects what has grown old by the number of objects that have grown old
+    # since, and does not count those that were frozen meanwhile.
+    objects_left: ClassVar[int] = 0
     counts_rows = False  # how many rows are committed at each fault; a reading costs as much as the rest of a run
 
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
@@ -70,6 +83,9 @@ class ScheduleRunner:
     def __exit__(self, *_: object) -> None:
         gc.unfreeze()
         gc.set_threshold(*self._collected_after)
+        if objects() > ScheduleRunner.objects_left + OBJECTS_MOST:
+            gc.collect()
+            ScheduleRunner.objects_left = objects()
         self.contract.call_if_there("teardown", self.scratch)
 
     @property
