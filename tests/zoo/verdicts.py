@@ -49,7 +49,6 @@ RIGHT: Final = {
 BY_REAL_KILLS: Final = (
     "sqlite_tables:RowsAndMarker",
     "five_methods:TwoPhase",
-    "own_service:Puts",
 )
 
 
@@ -191,6 +190,7 @@ LEFT_TO_SIBLINGS: Final = frozenset(
         "renamed_files:OnlyTheFirstState",
         "renamed_files:DeletesWhatOthersStaged",
         "renamed_files:AbortedTwice",
+        "manifests:ComesBackUnfenced",
         "manifests:ZombieOverwrites",
         "five_methods:CommitErrorsSwallowed",
         "waiting_rows:KeepsTheLastFive",

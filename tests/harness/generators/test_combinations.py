@@ -78,8 +78,10 @@ def test_what_harms_a_sink_together_is_found(
 @pytest.mark.parametrize(
     ("name", "generators", "runs_least"),
     [
-        ("PartFiles", (combined, faults_in_restored_attempts, errors_in_reused_processes), 250),
-        pytest.param("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50, marks=LONGER),
+        pytest.param(
+            *("PartFiles", (combined, faults_in_restored_attempts, errors_in_reused_processes), 250), marks=LONGER
+        ),
+        ("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50),
         pytest.param("RescaledAndLeft", (crashes_within_rescaled_recoveries,), 50, marks=LONGER),
         pytest.param("SuspendedAndFenced", (zombies_with_successors_that_die,), 30, marks=LONGER),
     ],
