@@ -251,25 +251,6 @@ def test_nothing_else_than_a_verdict_is_kept(project: Path) -> None:
     assert [word in reason for word, reason in zip(words, reasons, strict=True)] == [True] * 5, reasons
 
 
-@pytest.mark.parametrize("change", ["new", "longer", "gone"])
-def test_a_file_beside_the_contract_that_changes_meanwhile_is_named(project: Path, change: str) -> None:
-    contract = load(f"{project}/kept_sink.py:Mine")
-    task = Task(locator=contract.locator, shell="process", budget_seconds=1)
-    file = project / "output.txt"
-    if change != "new":
-        file.write_text("text")
-    with opened(project / ".sinkproof" / "kept") as store:
-        assert store.find(task, contract) is None
-        Path(store.recorded(task).journal).touch()
-        if change == "gone":
-            file.unlink()
-        else:
-            file.write_text("more text")
-        store.take(task, OUTCOME, contract)
-        (unkept,) = store.unkept
-    assert f"{file} has changed meanwhile" in unkept
-
-
 def test_a_folder_that_cannot_be_used_keeps_nothing_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("a file")
     with opened(tmp_path / "kept") as store:
