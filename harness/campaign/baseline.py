@@ -7,6 +7,7 @@ from typing import Final
 
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
@@ -153,3 +154,16 @@ def _files(world: JobWorld) -> FrozenFolder:
 
 def _ending(run_result: RunResult) -> tuple[object, ...]:
     return run_result.finished, run_result.rows_committed, run_result.anomalies
+
+
+def why_not_watched(recorded: RunResult) -> str:
+    """Of a run without faults under the watch. What ends otherwise than it did before says nothing about the sink: it
+    may need rights, or programs, that the filter refuses.
+    """
+    unreadable = next((why for why in recorded.unseen if why.startswith(UNREADABLE)), "")
+    differs = came_to_nothing(recorded) or "".join(anomaly.why for anomaly in recorded.anomalies[:1])
+    return (
+        recorded.unwatched
+        or unreadable
+        or (f"under the watch a run without faults fails: {differs}" if differs else "")
+    )

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.baseline import came_to_nothing, first_run
+from sinkproof.campaign.baseline import first_run, why_not_watched
 from sinkproof.campaign.loop import Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.chaos.system_calls.supervisor import UNREADABLE
 from sinkproof.execution.files_of_hosts import on_own_host
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
@@ -27,7 +26,7 @@ from sinkproof.generators import (
     native_calls,
     single_faults,
 )
-from sinkproof.generators.fault_sites import places
+from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
@@ -62,6 +61,7 @@ MORE_DATA: Final = (
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), lines_never_run.many_chunks),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), lines_never_run.far_larger_data),
 )
+NEW_AMONG_MANY_MOST: Final = 4  # calls that only hundreds of checkpoints lead to: a run takes seconds
 FOR_BYTES: Final = MORE_DATA[:1]
 FOR_DIGESTS: Final = MORE_DATA[-1:]
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
@@ -179,6 +179,9 @@ class ProcessCampaign(CampaignInProcesses):
         self.run_schedules(native_calls.after_new_calls(larger, usual))
         self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
 
+    def _watched(self, schedule: Schedule) -> RunResult:
+        return self.run_watched(schedule=schedule)
+
     def run_watched(self, *, schedule: Schedule = Schedule(), keeps_forced: bool = False) -> RunResult:
         """With its outward calls."""
         assert isinstance(self.runner, ProcessRunner)
@@ -261,7 +264,16 @@ class ProcessCampaign(CampaignInProcesses):
                     break
         if not self.has_breakable_service:
             given_up += self._try_more_data()
+            if not given_up and has_number_between(self.runner.files, *MORE_DATA[0][0]):
+                self._strike_calls_among_hundreds()
         self._give_up(given_up)
+
+    def _strike_calls_among_hundreds(self) -> None:
+        """Where only hundreds of checkpoints lead: what has become old may be removed, or put together."""
+        usual, many = map(self._watched, (Schedule(), Schedule(job=HUNDREDS_OF_CHECKPOINTS_JOB)))
+        if not (why_not_watched(usual) or why_not_watched(many)):
+            new = native_calls.after_new_calls(many, usual, kinds=("kill",))
+            self.run_schedules(evenly(new, NEW_AMONG_MANY_MOST))
 
     def _give_up(self, jobs: Sequence[str]) -> None:
         if jobs:
@@ -332,16 +344,3 @@ class ProcessCampaign(CampaignInProcesses):
             for fault in [fault for fault in places(self.baseline, kind, sparse=True) if fault.point in points]:
                 self.run_traced(Schedule((fault,)))
         self.lines_were_traced()
-
-
-def why_not_watched(recorded: RunResult) -> str:
-    """Of a run without faults under the watch. What ends otherwise than it did before says nothing about the sink: it
-    may need rights, or programs, that the filter refuses.
-    """
-    unreadable = next((why for why in recorded.unseen if why.startswith(UNREADABLE)), "")
-    differs = came_to_nothing(recorded) or "".join(anomaly.why for anomaly in recorded.anomalies[:1])
-    return (
-        recorded.unwatched
-        or unreadable
-        or (f"under the watch a run without faults fails: {differs}" if differs else "")
-    )

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, places, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, places, spread
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
@@ -25,6 +27,7 @@ from sinkproof.workload.jobs import (
     TOGETHER,
     UNALIGNED_JOB,
     UNEVEN_SOURCES_JOB,
+    UNEVENLY_RESCALED_JOBS,
     ZOMBIE_LATE_JOB,
     ZOMBIE_VERY_LATE_JOB,
 )
@@ -47,6 +50,8 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             messages_in_other_jobs(campaign),
             declines_before_rescaled_restarts(campaign),
             rescaled_restarts_of_other_jobs(campaign),
+            restarts_with_uneven_parallelism(campaign),
+            failing_targets_in_rescaled_recoveries(campaign),
             restarts_from_one_checkpoint(campaign),
             zombies_with_successors_that_die(campaign),
         )
@@ -100,6 +105,30 @@ def rescaled_restarts_of_other_jobs(campaign: CampaignView) -> Iterator[Schedule
     yield from (Schedule((death,), job=job) for death in (*DECISIONS, COMMITTED) for job in jobs)
     many = [TOGETHER.join((MANY_CHECKPOINTS_JOB, rescaled)) for rescaled in campaign.rescaled_jobs]
     yield from (Schedule((Fault(COORDINATOR, DECIDED, 11, "kill-job"),), job=job) for job in many)
+
+
+def restarts_with_uneven_parallelism(campaign: CampaignView) -> Iterator[Schedule]:
+    """No subtask restores all of what another one had, or the half of it."""
+    for job in UNEVENLY_RESCALED_JOBS if campaign.rescaled_jobs else ():
+        yield from (Schedule((death,), job=job) for death in (*DECISIONS, COMMITTED))
+
+
+def failing_targets_in_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
+    """The target does not answer while a subtask commits what several had voted for: each call of one kind fails, twice
+    or four times.
+    """
+    for job in campaign.rescaled_jobs:
+        killed = Schedule(DECISIONS[1:2], job=job)
+        recovered = list(passes(campaign.run(killed)))
+        opened = recovered.index((COORDINATOR, DECIDED, 2)) + 1
+        calls: dict[str, list[Fault]] = {}
+        for place in recovered[opened:]:
+            if place[0] == "sink[0]" and place[1] not in AROUND_CALLS and KINDS["error"].applies(*place[:2]):
+                calls.setdefault(place[1], []).append(Fault(*place, "error"))
+        for faults in calls.values():
+            for times in (2, 4):
+                if len(faults) >= times:
+                    yield Schedule((*killed.faults, *faults[:times]), job=job)
 
 
 def restarts_from_one_checkpoint(campaign: CampaignView) -> Iterator[Schedule]:

@@ -120,7 +120,7 @@ def _nothing(instead_of: ast.expr) -> ast.Constant:
 
 def _numbers(constant: object) -> Iterator[int]:
     if isinstance(constant, int):
-        yield constant
+        yield abs(constant)  # `[-50:]`
     elif isinstance(constant, str):
         yield from _in_text(constant)
     parts = constant.co_consts if isinstance(constant, CodeType) else constant

@@ -29,7 +29,7 @@ BY_OFFSET: Final = CheckpointConfiguration(
 )
 
 
-def restored_with(sinks: int) -> Plan:
+def with_sinks(sinks: int) -> Plan:
     return source_to_sink(STANDARD_INPUT, sinks=sinks).plan()
 
 

@@ -20,7 +20,7 @@ from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
-from sinkproof.workload.job_plans import BY_OFFSET, also_empty_batches, restored_with, two_sinks
+from sinkproof.workload.job_plans import BY_OFFSET, also_empty_batches, two_sinks, with_sinks
 from sinkproof.workload.made_jobs import MADE, made_job
 from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
@@ -68,6 +68,9 @@ HUNDREDS_OF_CHECKPOINTS_JOB: Final = "hundreds-of-checkpoints"
 SCALE_IN_JOB: Final = "scale-in"
 SCALE_OUT_JOB: Final = "scale-out"
 SCALE_IN_AND_OUT_JOB: Final = "scale-in-and-out"
+THREE_TO_TWO_JOB: Final = "three-to-two"
+TWO_TO_FIVE_JOB: Final = "two-to-five"
+FIVE_TO_THREE_JOB: Final = "five-to-three"
 REBATCHED_JOB: Final = "rebatched"
 CLOCK_SKEW_JOB: Final = "clock-skew"
 TWO_SINKS_JOB: Final = "two-sinks"
@@ -101,6 +104,7 @@ TOGETHER: Final = "+"  # joins the names of two jobs
 
 JOBS: Final = (STANDARD, SPARSE_JOB)
 RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
+UNEVENLY_RESCALED_JOBS: Final = (THREE_TO_TWO_JOB, TWO_TO_FIVE_JOB, FIVE_TO_THREE_JOB)
 VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
@@ -112,6 +116,7 @@ WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are 
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
     *(FAR_LARGER_DATA_JOB, SHARED_KEYS_JOB),
+    *UNEVENLY_RESCALED_JOBS,
 )
 
 
@@ -147,13 +152,16 @@ EVERY_JOB: Final = {
         source=SPARSE_INPUT,
         timing=Timing(pace=IDLE_PACE_MS),
     ),
-    SCALE_IN_JOB: _spec("restored with one sink subtask instead of two", later=restored_with(1)),
-    SCALE_OUT_JOB: _spec("restored with three sink subtasks instead of two", later=restored_with(3)),
+    SCALE_IN_JOB: _spec("restored with one sink subtask instead of two", later=with_sinks(1)),
+    SCALE_OUT_JOB: _spec("restored with three sink subtasks instead of two", later=with_sinks(3)),
     SCALE_IN_AND_OUT_JOB: _spec(
         "restored with one sink subtask instead of two, and then with two again",
-        later=restored_with(1),
+        later=with_sinks(1),
         there_and_back=True,
     ),
+    THREE_TO_TWO_JOB: _spec("three sink subtasks, and restored with two", plan=with_sinks(3), later=with_sinks(2)),
+    TWO_TO_FIVE_JOB: _spec("restored with five sink subtasks instead of two", later=with_sinks(5)),
+    FIVE_TO_THREE_JOB: _spec("five sink subtasks, and restored with three", plan=with_sinks(5), later=with_sinks(3)),
     ZOMBIE_LATE_JOB: _spec(
         "a suspended attempt resumes after newer attempts have completed one or two checkpoints",
         timing=Timing(suspended=ZOMBIE_LATE_MS),

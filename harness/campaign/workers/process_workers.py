@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sinkproof.campaign.process_campaign import why_not_watched
+from sinkproof.campaign.baseline import why_not_watched
 from sinkproof.campaign.workers.idle_cores import IdleCores
 from sinkproof.campaign.workers.pool_worker import PoolWorker
 from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.process_campaign import ProcessCampaign, why_not_watched
+from sinkproof.campaign.baseline import why_not_watched
+from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
