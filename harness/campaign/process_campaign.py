@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.baseline import first_run, why_not_watched
-from sinkproof.campaign.loop import Campaign, ShouldStop
+from sinkproof.campaign.loop import CONDITIONS, Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
@@ -167,6 +167,8 @@ class ProcessCampaign(CampaignInProcesses):
                 if not failed.fired or failed.restarts or failed.anomalies:
                     break
                 self.run_schedules(lines_never_run.faults_next(failed, deaths_only=True))
+                if CONDITIONS[Need.WATCHED_POWER](self):
+                    self.run_schedules(native_calls.losses_after_failed_forcing(failed))
 
     def strike_new_calls(self) -> None:
         """Those of large batches, and those of a recovery with several checkpoints to commit."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.silent_service import SILENT
-from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
+from sinkproof.chaos.points import AROUND_CALLS, call_of, is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, evenly, in_turn, passes, spread
@@ -29,6 +29,7 @@ COMMIT: Final = "notify_complete.before"
 OPENED: Final = "open.before"
 IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
 SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
+FORCING: Final = frozenset({"fsync", "fdatasync", "sync_file_range", "syncfs", "sync"})
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -246,6 +247,28 @@ def power_losses(result: RunResult) -> list[Schedule]:
                 known |= set() if digest is None else {digest}
                 groups[kind] += burst.faults([place], kind)
     return [Schedule((fault,)) for fault in in_turn(groups.values())]
+
+
+def losses_after_failed_forcing(failed: RunResult) -> list[Schedule]:
+    """A call that forces a file or a folder to disk has failed, and no attempt by it: power is lost after the next
+    promise.
+    """
+    if not {call_of(fault.point) for fault in failed.schedule.faults} & FORCING:
+        return []
+    before = failed.schedule.faults
+    steps: dict[str, list[Fault]] = {point: [] for point in STEPS_BEFORE_LOSSES}
+    to_come = {(fault.actor, fault.point, fault.occurrence) for fault in before}
+    for actor, point, occurrence in passes(failed):
+        to_come.discard((actor, point, occurrence))
+        if not to_come and point in steps:
+            steps[point].append(Fault(actor, point, occurrence, ""))
+    found = [fault for faults in steps.values() for fault in (*faults[:1], *faults[1:][-1:])]
+    schedules = (
+        replace(failed.schedule, faults=(*before, replace(fault, kind=kind)))
+        for fault in found
+        for kind in POWER_LOSSES
+    )
+    return list(schedules)
 
 
 def power_losses_at_steps(result: RunResult) -> list[Schedule]:
