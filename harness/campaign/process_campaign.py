@@ -29,7 +29,6 @@ from sinkproof.generators import (
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
 from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
@@ -42,28 +41,13 @@ from sinkproof.workload.jobs import (
     PLAIN_JOBS,
     SPARSE_JOB,
 )
-from sinkproof.workload.rows import (
-    HUNDREDS_OF_CHECKPOINTS,
-    LARGE_BATCH_ROWS,
-    MANY_CHECKPOINTS,
-)
 
 SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
 FAR_LARGER_SECONDS_MOST: Final = 30.0
 FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
 LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
-# Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
-# Windows of up to twelve checkpoints: `zombie-very-late`.
-BUCKETS_MOST: Final = 1 << 24  # of so many, hundreds get two of the 120,000 rows of far larger data
-MORE_DATA: Final = (
-    ((MANY_CHECKPOINTS + 1, HUNDREDS_OF_CHECKPOINTS), lines_never_run.hundreds_of_checkpoints),
-    ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), lines_never_run.many_chunks),
-    ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), lines_never_run.far_larger_data),
-)
 NEW_AMONG_MANY_MOST: Final = 4  # calls that only hundreds of checkpoints lead to: a run takes seconds
-FOR_BYTES: Final = MORE_DATA[:1]
-FOR_DIGESTS: Final = MORE_DATA[-1:]
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -266,13 +250,14 @@ class ProcessCampaign(CampaignInProcesses):
                     break
         if not self.has_breakable_service:
             given_up += self._try_more_data()
-            if not given_up and has_number_between(self.runner.files, *MORE_DATA[0][0]):
-                self._strike_calls_among_hundreds()
+            for job in lines_never_run.jobs_with_new_calls(self.runner.files):
+                if job not in given_up:
+                    self._strike_new_calls_in(job)
         self._give_up(given_up)
 
-    def _strike_calls_among_hundreds(self) -> None:
-        """Where only hundreds of checkpoints lead: what has become old may be removed, or put together."""
-        usual, many = map(self._watched, (Schedule(), Schedule(job=HUNDREDS_OF_CHECKPOINTS_JOB)))
+    def _strike_new_calls_in(self, job: str) -> None:
+        """Where only this job leads: what is old is removed, or put together; what is large is written in pieces."""
+        usual, many = map(self._watched, (Schedule(), Schedule(job=job)))
         if not (why_not_watched(usual) or why_not_watched(many)):
             new = native_calls.after_new_calls(many, usual, kinds=("kill",))
             self.run_schedules(evenly(new, NEW_AMONG_MANY_MOST))
@@ -283,10 +268,8 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
-        files = self.runner.files
-        matters = [*(FOR_DIGESTS if makes_digests(files) else ()), *(FOR_BYTES if counts_in_bytes(files) else ())]
-        tried = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
-        return [job for _, schedules in tried for job in self._try_in_turn(schedules())]
+        tried = lines_never_run.more_data(self.runner.files)
+        return [job for schedules in tried for job in self._try_in_turn(schedules())]
 
     def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:
         """The job, if it was given up. Where a run takes long there is no second one, with a death."""

@@ -6,7 +6,7 @@ the other, and on how many subtasks there are. None of it is in the standard job
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -17,18 +17,22 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
+from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
 from sinkproof.workload.job_plans import FAILURES_TOLERATED
 from sinkproof.workload.jobs import (
     EMPTY_BATCHES_JOB,
     FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
+    LARGE_VALUES_JOB,
     LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
     MANY_CHUNKS_JOB,
     MANY_KEYS_JOB,
     TWELVE_SINKS_JOB,
 )
+from sinkproof.workload.rows import HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
 
+Schedules = Callable[[], Iterator[Schedule]]
 NOTIFIED: Final = "notify_complete.before"
 DEATHS: Final = {"kill-job": (DECIDED, NOTIFIED)}
 OTHERS: Final = {"stop": (NOTIFIED, "write.after"), "error": CALLS, "unanswered": CALLS}
@@ -63,6 +67,12 @@ def far_larger_data() -> Iterator[Schedule]:
     yield _zombie(NOTIFIED, job=FAR_LARGER_DATA_JOB)
 
 
+def large_values() -> Iterator[Schedule]:
+    yield Schedule(job=LARGE_VALUES_JOB)
+    yield Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),), job=LARGE_VALUES_JOB)
+    yield _zombie(NOTIFIED, job=LARGE_VALUES_JOB)
+
+
 def hundreds_of_checkpoints() -> Iterator[Schedule]:
     """What a sink remembers of the last so many checkpoints does not refuse a zombie from before."""
     yield from (_zombie(point, job=HUNDREDS_OF_CHECKPOINTS_JOB) for point in (NOTIFIED, "write.before"))
@@ -89,3 +99,28 @@ def _after_its_faults(run: RunResult, kind: str) -> Iterator[Fault]:
         injected.discard((actor, point, occurrence))
         if not injected and KINDS[kind].applies(actor, point):
             yield Fault(actor, point, occurrence, kind)
+
+
+# Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
+# Windows of up to twelve checkpoints: `zombie-very-late`.
+BUCKETS_MOST: Final = 1 << 24  # of so many, hundreds get two of the 120,000 rows of far larger data
+BYTES: Final = 1 << 16, 1 << 23  # of a buffer or a piece: larger ones are not reached
+MORE_DATA: Final = (  # numbers in the code, the least and the most, from which on it may matter
+    ((MANY_CHECKPOINTS + 1, HUNDREDS_OF_CHECKPOINTS), hundreds_of_checkpoints),
+    ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), many_chunks),
+    (BYTES, large_values),
+    ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
+)
+FOR_BYTES, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
+NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARGE_VALUES_JOB}
+
+
+def more_data(files: Collection[str]) -> list[Schedules]:
+    """Schedules of jobs with as much of something as may begin to matter in this code."""
+    matters = [*([FOR_DIGESTS] if makes_digests(files) else ()), *([FOR_BYTES] if counts_in_bytes(files) else ())]
+    return [each[1] for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
+
+
+def jobs_with_new_calls(files: Collection[str]) -> list[str]:
+    """What is old is removed there, or put together; what is large is written in pieces."""
+    return [job for numbers, job in NEW_CALLS_IN.items() if has_number_between(files, *numbers)]

@@ -7,6 +7,7 @@ library, has made it. Neither is a call of another thread, or of a program that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, product
@@ -30,6 +31,7 @@ OPENED: Final = "open.before"
 IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
 SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
 FORCING: Final = frozenset({"fsync", "fdatasync", "sync_file_range", "syncfs", "sync"})
+MANY_TIMES: Final = 1 << 30
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -171,22 +173,34 @@ def short_writes(result: RunResult) -> list[Schedule]:
 def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str] = KINDS_BETWEEN) -> list[Schedule]:
     """A buffer that is full is written before the rest is, and a recovery has more to write: where a run makes calls
     after a point that the usual one does not make there, faults of these kinds come before the second of them, and the
-    one after them.
+    one after them. So does what is larger than one piece: where a call of the sink makes them more often than any in
+    the usual run, faults come before the first of these, too.
     """
-    known = {burst.place for burst in bursts(usual)}
+    known, times = times_in_one_call(bursts(usual)), Counter[object]()
     found: list[Fault] = []
     follows: set[str] = set()  # actors; their next call comes after such a one
     for burst in bursts(result):
         places = burst.calls[:1] if burst.actor in follows else ()
         follows.discard(burst.actor)
-        if burst.place not in known:
-            known.add(burst.place)
+        times[burst.place, burst.actor, burst.time] += 1
+        if times[burst.place, burst.actor, burst.time] > known.get(burst.place, 0):
             follows.add(burst.actor)
-            places += tuple(edges_of(burst.unexplained))
+            places += burst.calls[:1] if burst.place in known else ()
+            places = tuple(dict.fromkeys((*places, *edges_of(burst.unexplained))))
+            known[burst.place] = MANY_TIMES if burst.place in known else 1
         for kind in kinds:
             found += burst.faults(places if kind == KILL else places[:SUSPENDED_MOST], kind)
     before = result.schedule.faults
     return [replace(result.schedule, faults=(*before, fault)) for fault in found]
+
+
+def times_in_one_call(found: Iterable[Burst]) -> dict[object, int]:
+    """The most of each place."""
+    times = Counter((burst.place, burst.actor, burst.time) for burst in found)
+    most: dict[object, int] = {}
+    for (place, _, _), number in times.items():
+        most[place] = max(number, most.get(place, 0))
+    return most
 
 
 def errors_at_unknown_calls(result: RunResult) -> list[Schedule]:

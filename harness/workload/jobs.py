@@ -28,6 +28,7 @@ from sinkproof.workload.rows import (
     FAR_LARGER_INPUT,
     HUNDREDS_OF_CHECKPOINTS_INPUT,
     LARGE_BATCHES_INPUT,
+    LARGE_VALUES_INPUT,
     LATE_FIRST_ROWS_INPUT,
     MANY_CHECKPOINTS_INPUT,
     MANY_CHUNKS_INPUT,
@@ -84,6 +85,7 @@ EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
 EQUAL_ROWS_JOB: Final = "equal-rows"
 SHARED_KEYS_JOB: Final = "shared-keys"
 LARGE_BATCHES_JOB: Final = "large-batches"
+LARGE_VALUES_JOB: Final = "large-values"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 MANY_CHUNKS_JOB: Final = "many-chunks"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
@@ -115,7 +117,7 @@ PLAIN_JOBS: Final = (  # without faults, and a few deaths
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(FAR_LARGER_DATA_JOB, SHARED_KEYS_JOB),
+    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB),
     *UNEVENLY_RESCALED_JOBS,
 )
 
@@ -231,6 +233,11 @@ EVERY_JOB: Final = {
     FAR_LARGER_DATA_JOB: _spec(
         "20,000 rows for each sink in each checkpoint",
         source=FAR_LARGER_INPUT,
+        timing=Timing(suspended=ZOMBIE_LATE_MS),
+    ),
+    LARGE_VALUES_JOB: _spec(
+        "values of three megabytes, four for each sink in each checkpoint",
+        source=LARGE_VALUES_INPUT,
         timing=Timing(suspended=ZOMBIE_LATE_MS),
     ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint", source=MANY_KEYS_INPUT),

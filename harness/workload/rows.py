@@ -24,6 +24,7 @@ MANY_CHECKPOINTS: Final = 12  # each batch has one row
 HUNDREDS_OF_CHECKPOINTS: Final = 500  # the same, and some more while a zombie is replaced
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
 MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least twelve chunks of up to 600 rows
+LARGE_VALUE_CHARACTERS: Final = 3 << 20  # four such rows for each sink in each checkpoint
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
 MANY_KEYS_BATCH_ROWS: Final = 200  # each with a key of its own: 400 new ones for each sink in each checkpoint
@@ -130,6 +131,11 @@ def make_row_of_far_larger_data(split: int, offset: int) -> Row:
     return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=offset * 1000)
 
 
+def make_row_of_large_value(split: int, offset: int) -> Row:
+    row = make_row(split, offset)
+    return row._replace(value=row.value.ljust(LARGE_VALUE_CHARACTERS, "."))
+
+
 def make_row_of_many_keys(split: int, offset: int) -> Row:
     return make_row(split, offset)._replace(key=f"k{split}.{offset}")
 
@@ -185,6 +191,7 @@ MANY_CHUNKS_INPUT: Final = _input(make_row, rows=6 * MANY_CHUNKS_BATCH_ROWS, bat
 FAR_LARGER_INPUT: Final = _input(
     make_row_of_far_larger_data, rows=6 * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
 )
+LARGE_VALUES_INPUT: Final = _input(make_row_of_large_value)
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from sinkproof.sink_adapters.protocol import Batch, Row
 
 SHARED_ROWS_MOST: Final = 1000
+SHARED_CHARACTERS_MOST: Final = 100 * SHARED_ROWS_MOST
 
 
 class InputError(ValueError):
@@ -54,7 +55,9 @@ class Input(ABC):
 
 def is_shared(batch: Batch) -> bool:
     """Whether what is made of the batch may be kept as long as this process lives."""
-    return not batch.columnar and len(batch) <= SHARED_ROWS_MOST
+    if batch.columnar or len(batch) > SHARED_ROWS_MOST:
+        return False
+    return sum(len(row.value) for row in batch) <= SHARED_CHARACTERS_MOST
 
 
 class GeneratedInput(Input):
