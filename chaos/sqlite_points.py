@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Final
+
+from sinkproof.chaos.lines import FILE_READ
 
 ACTIONS: Final = {
     sqlite3.SQLITE_INSERT: "file.change_rows",
@@ -52,14 +54,18 @@ def _places() -> list[tuple[str, Place]]:
 
 
 @contextmanager
-def sqlite_points(folder: Path, reach: Callable[[str], None], *, files: Collection[str] = ()) -> Iterator[None]:
+def sqlite_points(
+    folder: Path, reach: Callable[[str], None], *, files: Collection[str] = (), reads: bool = False
+) -> Iterator[None]:
     """`reach` is called right before changes by connections that are made within the block; an OSError that it raises
     becomes an OperationalError of the statement. `files`: modules that may have imported the function `connect`.
+    `reads`: it is called before queries, too.
     """
     noted = _places() if _Noted.places is None else _Noted.places
     places = [place for file, place in noted if file in files]
     places += [(vars(module), "connect") for module in (sqlite3, sqlite3.dbapi2)]
-    connect = partial(_connect_watched, os.path.abspath(folder) + os.sep, reach)
+    actions = {**ACTIONS, sqlite3.SQLITE_SELECT: FILE_READ} if reads else ACTIONS
+    connect = partial(_connect_watched, os.path.abspath(folder) + os.sep, partial(_authorize, reach, actions))
     for there, name in places:
         there[name] = connect
     try:
@@ -69,17 +75,19 @@ def sqlite_points(folder: Path, reach: Callable[[str], None], *, files: Collecti
             there[name] = _connect
 
 
-def _connect_watched(folder: str, reach: Callable[[str], None], database: Any, *arguments: Any, **named: Any) -> Any:
+def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any, *arguments: Any, **named: Any) -> Any:
     connection = _connect(database, *arguments, **named)
     path = os.fsdecode(database).removeprefix("file:").partition("?")[0]
     if os.path.abspath(path).startswith(folder):
-        connection.set_authorizer(partial(_authorize, reach))
+        connection.set_authorizer(authorizer)
     return connection
 
 
-def _authorize(reach: Callable[[str], None], action: int, about: str | None, *_: object) -> int:
+def _authorize(
+    reach: Callable[[str], None], actions: Mapping[int, str], action: int, about: str | None, *_: object
+) -> int:
     """`about`: the table, or the word that ends or begins a transaction."""
-    point = ACTIONS.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
+    point = actions.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
     if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
         point = "file.commit"
     if point:

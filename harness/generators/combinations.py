@@ -4,12 +4,14 @@ faults of an attempt and of its successor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import product
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.execution.run_result import RunResult
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, places, spread
@@ -119,16 +121,19 @@ def failing_targets_in_rescaled_recoveries(campaign: CampaignView) -> Iterator[S
     """
     for job in campaign.rescaled_jobs:
         killed = Schedule(DECISIONS[1:2], job=job)
-        recovered = list(passes(campaign.run(killed)))
-        opened = recovered.index((COORDINATOR, DECIDED, 2)) + 1
-        calls: dict[str, list[Fault]] = {}
-        for place in recovered[opened:]:
-            if place[0] == "sink[0]" and place[1] not in AROUND_CALLS and KINDS["error"].applies(*place[:2]):
-                calls.setdefault(place[1], []).append(Fault(*place, "error"))
-        for faults in calls.values():
-            for times in (2, 4):
-                if len(faults) >= times:
-                    yield Schedule((*killed.faults, *faults[:times]), job=job)
+        for faults, times in product(_calls_of_recovery(campaign.run(killed)), (2, 4)):
+            if len(faults) >= times:
+                yield Schedule((*killed.faults, *faults[:times]), job=job)
+
+
+def _calls_of_recovery(recovered: RunResult) -> Collection[list[Fault]]:
+    """Errors at calls of one subtask after the death, by the kind of call."""
+    passed = list(passes(recovered))
+    calls: dict[str, list[Fault]] = {}
+    for place in passed[passed.index((COORDINATOR, DECIDED, 2)) + 1 :]:
+        if place[0] == "sink[0]" and place[1] not in AROUND_CALLS and KINDS["error"].applies(*place[:2]):
+            calls.setdefault(place[1], []).append(Fault(*place, "error"))
+    return calls.values()
 
 
 def restarts_from_one_checkpoint(campaign: CampaignView) -> Iterator[Schedule]:

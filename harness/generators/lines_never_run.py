@@ -78,6 +78,11 @@ def hundreds_of_checkpoints() -> Iterator[Schedule]:
     yield from (_zombie(point, job=HUNDREDS_OF_CHECKPOINTS_JOB) for point in (NOTIFIED, "write.before"))
 
 
+def late_death_of_hundreds() -> Iterator[Schedule]:
+    """What a restored sink asks for is thousands of bytes by then: more than a buffer of its code may take."""
+    yield Schedule((Fault(COORDINATOR, DECIDED, HUNDREDS_OF_CHECKPOINTS, "kill-job"),), job=HUNDREDS_OF_CHECKPOINTS_JOB)
+
+
 def _zombie(point: str, *, job: str) -> Schedule:
     return Schedule((Fault("sink[0]", point, 1, "stop"),), job=job)
 
@@ -108,6 +113,7 @@ BYTES: Final = 1 << 16, 1 << 23  # of a buffer or a piece: larger ones are not r
 MORE_DATA: Final = (  # numbers in the code, the least and the most, from which on it may matter
     ((MANY_CHECKPOINTS + 1, HUNDREDS_OF_CHECKPOINTS), hundreds_of_checkpoints),
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), many_chunks),
+    ((1 << 10, 1 << 13), late_death_of_hundreds),
     (BYTES, large_values),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
 )

@@ -77,3 +77,19 @@ def test_a_module_that_has_imported_the_function_is_watched_too(
         fill(connection)
     assert "file.commit" in points.reached
     assert globals()["connect"] is sqlite3.connect
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_queries_are_points_if_they_are_asked_for(points: Points, tmp_path: Path, reads: bool) -> None:
+    points.failing = "file.read"
+    with (
+        sqlite_points(tmp_path, points.reach, reads=reads),
+        closing(sqlite3.connect(tmp_path / "rows.db")) as connection,
+    ):
+        connection.execute("CREATE TABLE rows (number INTEGER)")
+        if reads:
+            with pytest.raises(sqlite3.OperationalError):
+                connection.execute("SELECT number FROM rows")
+        else:
+            assert [] == connection.execute("SELECT number FROM rows").fetchall()
+    assert reads == ("file.read" in points.reached)

@@ -218,8 +218,9 @@ class _Inner:
             return
         folder = Path(self.watched.folder)
         sent = socket_points(self.reach) if self.watched.sockets else nullcontext()
-        files = file_points(folder, self.reach, reads=self.watched.reads)
-        with files, sqlite_points(folder, self.reach, files=self.watched.files), sent:
+        reads = self.watched.reads
+        tables = sqlite_points(folder, self.reach, files=self.watched.files, reads=reads)
+        with file_points(folder, self.reach, reads=reads), tables, sent:
             yield
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:

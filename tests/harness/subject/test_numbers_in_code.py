@@ -19,6 +19,7 @@ from sinkproof.subject.numbers_in_code import (
     "text",
     [
         "rows[:5000]",
+        "rows[-5000:]",
         "SIZE = 5 * 1000",
         "class Sink:\n    size = 5000",
         "def write(batch, size=5000): pass",

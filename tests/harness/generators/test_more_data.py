@@ -1,0 +1,95 @@
+"""Where code may treat more data in another way, jobs with as much come, and deaths where only they lead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import NATIVE_CODE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.lines_never_run import (
+    far_larger_data,
+    hundreds_of_checkpoints,
+    jobs_with_new_calls,
+    large_values,
+    late_death_of_hundreds,
+    many_chunks,
+    more_data,
+)
+from sinkproof.generators.native_calls import after_new_calls, losses_after_failed_forcing
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import INPUTS, LARGE_VALUES_JOB
+
+from ...support.traces_of_calls import SYNC, WRITE, run_of
+
+SUBJECTS = Path(__file__).parents[2] / "support/forced_parts.py"
+PIECE = ("line(pieces.py:7)", WRITE, "line(pieces.py:8)", "syscall(rename rows)")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "jobs"),
+    [
+        ("recent = recent[-50:]", [hundreds_of_checkpoints], ["hundreds-of-checkpoints"]),
+        ("chunk = 300", [hundreds_of_checkpoints, many_chunks], ["hundreds-of-checkpoints"]),
+        ("piece = 8 * 1024 * 1024", [large_values, far_larger_data], ["large-values"]),
+        ("piece = 1 << 16", [large_values, far_larger_data], ["large-values"]),
+        ("rows = 5000", [late_death_of_hundreds, far_larger_data], []),
+        ("rows = 50_000", [far_larger_data], []),
+        ("digest = hashlib.md5(key)", [far_larger_data], []),
+        ("number = c_uint8(number)", [hundreds_of_checkpoints], []),
+        ("rows = 7", [], []),
+    ],
+)
+def test_numbers_in_the_code_say_which_jobs_come(
+    text: str, expected: list[object], jobs: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "sink.py").write_text(text)
+    files = [str(tmp_path / "sink.py")]
+    assert (expected, jobs) == (more_data(files), jobs_with_new_calls(files))
+
+
+def test_four_large_values_are_more_than_a_piece_of_eight_megabytes() -> None:
+    source = INPUTS[LARGE_VALUES_JOB]
+    rows = [row for split in (0, 1) for offset in (0, 2) for row in source.batch(split, offset)]
+    assert 8 << 20 < sum(len(row.value) for row in rows) // 2
+    assert len({row.value for row in rows}) == len(rows)
+
+
+def test_the_second_piece_is_new_where_usual_calls_write_one() -> None:
+    usual = run_of("notify_complete.before", *PIECE, "notify_complete.after")
+    larger = run_of("notify_complete.before", *PIECE, *PIECE, *PIECE, "notify_complete.after")
+    found = [str(schedule) for schedule in after_new_calls(larger, usual, kinds=("kill",))]
+    assert [f"sink[0].{WRITE}#2=kill", "sink[0].syscall(rename rows)#2=kill", f"sink[0].{WRITE}#3=kill"] == found
+    assert [] == after_new_calls(usual, usual)
+
+
+def test_as_many_pieces_in_two_calls_are_not_new() -> None:
+    call = ("notify_complete.before", *PIECE, "notify_complete.after")
+    assert [] == after_new_calls(run_of(*call, *call), run_of(*call))
+
+
+def test_power_is_lost_at_promises_after_a_file_was_not_forced() -> None:
+    commits = ("notify_complete.before", "line(parts.py:7)", SYNC, "notify_complete.after")
+    failed = replace(run_of(*commits, *commits, *commits), schedule=parse(f"sink[0].{SYNC}#1=error"))
+    places = {str(schedule).rpartition("=")[0] for schedule in losses_after_failed_forcing(failed)}
+    assert {f"sink[0].{SYNC}#1=error sink[0].notify_complete.after#{time}" for time in (1, 3)} == places
+    other = replace(failed, schedule=parse(f"sink[0].{WRITE}#1=error"))
+    assert [] == losses_after_failed_forcing(other)
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("PartsForcedIfPossible", {"O8"}), ("ForcedParts", set())])
+def test_what_could_not_be_forced_to_disk_is_not_there_for_good(name: str, found: set[str], tmp_path: Path) -> None:
+    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "errors at"))]
+    with process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings)).carry_out(stages)
+    assert found == {finding.oracle for finding in results.findings}
+    assert results.coverage.runs > 5

@@ -1,0 +1,43 @@
+"""Parallelism that is no multiple of the one before, and a target that does not answer twice in such a recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.combinations import failing_targets_in_rescaled_recoveries, restarts_with_uneven_parallelism
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+SUBJECTS = Path(__file__).parents[2] / "support/rescaled_parts.py"
+Generator = Callable[[Any], Iterator[Schedule]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "generator", "found"),
+    [
+        ("SweptByRange", restarts_with_uneven_parallelism, {"O1"}),
+        ("StagedFiles", restarts_with_uneven_parallelism, set()),
+        ("InDoubtByCheckpoint", failing_targets_in_rescaled_recoveries, {"O1"}),
+        ("InDoubt", failing_targets_in_rescaled_recoveries, set()),
+    ],
+)
+def test_a_sink_that_forgets_what_others_had_is_convicted(
+    name: str, generator: Generator, found: set[str], tmp_path: Path
+) -> None:
+    with process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([Stage(name="rescaled", schedules=generator)])
+    oracles = {finding.oracle for finding in results.findings}
+    assert found <= oracles
+    assert bool(found) == bool(oracles), [finding.schedule for finding in results.findings]
+    assert results.coverage.runs > 6

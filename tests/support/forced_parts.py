@@ -1,0 +1,62 @@
+"""A file for each part, which is forced to disk; or is not, and no error says so."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from native_commits import Rows, RowsInState
+
+from sinkproof import Claim, Scratch
+
+
+class Forced(RowsInState):
+    """A file for each part, forced to disk with its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        temporary = self.folder / f"temporary-{os.getpid()}"
+        temporary.write_text(json.dumps(rows))
+        self.force(temporary)
+        temporary.rename(self.folder / f"part-{marker[0]}-{marker[1]}")
+        self.force(self.folder)
+
+    def force(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class ForcedIfPossible(Forced):
+    def force(self, path: Path) -> None:
+        with suppress(OSError):
+            super().force(path)
+
+
+class ForcedParts:
+    """Right."""
+
+    claims: Any = Claim.EXACTLY_ONCE | Claim.SURVIVES_POWER_LOSS
+    make: Any = Forced
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.make(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for part in sorted(scratch.path.glob("part-*")):
+            yield from json.loads(part.read_text() or "[]")
+
+
+class PartsForcedIfPossible(ForcedParts):
+    """Wrong: what could not be forced to disk is taken for forced."""
+
+    make = ForcedIfPossible
