@@ -65,7 +65,7 @@ def sqlite_points(
     places = [place for file, place in noted if file in files]
     places += [(vars(module), "connect") for module in (sqlite3, sqlite3.dbapi2)]
     actions = {**ACTIONS, sqlite3.SQLITE_SELECT: FILE_READ} if reads else ACTIONS
-    connect = partial(_connect_watched, os.path.abspath(folder) + os.sep, partial(_authorize, reach, actions))
+    connect = partial(_connect_watched, os.path.abspath(folder) + os.sep, _authorizer(reach, actions))
     for there, name in places:
         there[name] = connect
     try:
@@ -83,16 +83,17 @@ def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any,
     return connection
 
 
-def _authorize(
-    reach: Callable[[str], None], actions: Mapping[int, str], action: int, about: str | None, *_: object
-) -> int:
-    """`about`: the table, or the word that ends or begins a transaction."""
-    point = actions.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
-    if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
-        point = "file.commit"
-    if point:
-        try:
-            reach(point)
-        except OSError:
-            return FAILED
-    return sqlite3.SQLITE_OK
+def _authorizer(reach: Callable[[str], None], actions: Mapping[int, str]) -> Callable[..., int]:
+    def authorize(action: int, about: str | None, *_: object) -> int:
+        """`about`: the table, or the word that ends or begins a transaction."""
+        point = actions.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
+        if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
+            point = "file.commit"
+        if point:
+            try:
+                reach(point)
+            except OSError:
+                return FAILED
+        return sqlite3.SQLITE_OK
+
+    return authorize
