@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 from zlib import crc32
 
@@ -30,20 +32,17 @@ from sinkproof.subject.source_files import OwnCode, own_code
 from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 COORDINATOR_CHECKED_EVERY: Final = 10  # of all other schedules: the check takes almost as long as the run itself
 COORDINATOR_FAULTS: Final = frozenset({"decline", "late", "cancel", "drain"})  # the coordinator has to react to these
 # Thresholds of the garbage collector: a run makes thousands of objects, most of which are gone when it is over.
 COLLECTED_AFTER: Final = (20_000, 20, 50)
-OBJECTS_MOST: Final = 200_000  # more than when all of this process were collected last: some ten megabytes
+GROWN_MOST: Final = 48 << 20  # bytes of this process, since all of its dead objects were collected last
 
 
-def objects() -> int:
-    """How many the garbage collector knows in this process, dead ones included."""
-    gc.freeze()
-    try:
-        return gc.get_freeze_count()
-    finally:
-        gc.unfreeze()
+def resident_bytes() -> int:
+    """Of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
 class ScheduleRunner:
@@ -53,7 +52,7 @@ class ScheduleRunner:
 
     # After the last collection. Python itself collects what has grown old by the number of objects that have grown old
     # since, and does not count those that were frozen meanwhile.
-    objects_left: ClassVar[int] = 0
+    bytes_left: ClassVar[int] = 0
     counts_rows = False  # how many rows are committed at each fault; a reading costs as much as the rest of a run
 
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
@@ -83,9 +82,9 @@ class ScheduleRunner:
     def __exit__(self, *_: object) -> None:
         gc.unfreeze()
         gc.set_threshold(*self._collected_after)
-        if objects() > ScheduleRunner.objects_left + OBJECTS_MOST:
+        if resident_bytes() > ScheduleRunner.bytes_left + GROWN_MOST:
             gc.collect()
-            ScheduleRunner.objects_left = objects()
+            ScheduleRunner.bytes_left = resident_bytes()
         self.contract.call_if_there("teardown", self.scratch)
 
     @property

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from pathlib import Path
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.schedule_runner import OBJECTS_MOST, ScheduleRunner, objects
+from sinkproof.execution.schedule_runner import GROWN_MOST, ScheduleRunner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
 
-def leave_dead_objects(number: int) -> None:
-    for _ in range(number):
-        own: list[object] = []
-        own.append(own)
+class Own:
+    """Refers to itself."""
+
+    def __init__(self, size: int) -> None:
+        self.own, self.filling = self, bytes([1]) * size
 
 
-def test_dead_objects_are_collected_when_a_runner_ends(tmp_path: Path) -> None:
-    with ScheduleRunner(load("memory/two-phase"), Scratch(name="left", path=tmp_path)) as runner:
-        runner.run(Schedule())
-    gc.collect()
-    before = objects()
-    with ScheduleRunner(load("memory/two-phase"), Scratch(name="left", path=tmp_path)) as runner:
+def left_after_a_runner(folder: Path, *, size: int) -> bool:
+    """Whether a dead object is still there that was frozen, as each run freezes all."""
+    with ScheduleRunner(load("memory/two-phase"), Scratch(name="left", path=folder)) as runner:
         runner.run(Schedule())
         gc.disable()
         try:
-            leave_dead_objects(2 * OBJECTS_MOST)
-            gc.freeze()  # as each run does
+            dead = weakref.ref(Own(size))
+            gc.freeze()
         finally:
             gc.enable()
-        assert objects() > before + OBJECTS_MOST
-    assert objects() < before + OBJECTS_MOST // 2
+        assert dead() is not None
+    return dead() is not None
+
+
+def test_dead_objects_are_collected_when_a_runner_ends_and_the_process_has_grown(tmp_path: Path) -> None:
+    assert not left_after_a_runner(tmp_path, size=2 * GROWN_MOST)
+    assert left_after_a_runner(tmp_path, size=1)
