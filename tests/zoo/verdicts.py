@@ -44,12 +44,9 @@ RIGHT: Final = {
 }
 
 
-# In the process shell some that differ most. All are certified in full where there is time for it (`-m longer`), as the
+# In the process shell one. All are certified in full where there is time for it (`-m longer`), as the
 # README's sink is in any case.
-BY_REAL_KILLS: Final = (
-    "sqlite_tables:RowsAndMarker",
-    "five_methods:TwoPhase",
-)
+BY_REAL_KILLS: Final = ("sqlite_tables:RowsAndMarker",)
 
 
 @dataclass(frozen=True, kw_only=True)

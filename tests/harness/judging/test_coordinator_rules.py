@@ -31,6 +31,9 @@ def runner(request: Any, tmp_path: Path) -> Iterator[ScheduleRunner]:
         yield made
 
 
+MUCH_DATA = ("large-batches", "large-values", "many-chunks", "far-larger-data")  # in checkpoints as usual
+
+
 def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[CoordinatorTerm], CheckpointConfiguration]:
     runner.reset()
     simulation, _ = runner.simulation(parse(schedule))
@@ -38,7 +41,7 @@ def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[CoordinatorTer
     return simulation.terms, simulation.job.configuration
 
 
-@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("two-sinks", "large-batches")])
+@pytest.mark.parametrize("job", [job for job in EVERY_JOB if job not in ("two-sinks", *MUCH_DATA)])
 @pytest.mark.parametrize(
     "faults",
     [
