@@ -138,8 +138,12 @@ class FolderCheckpointStorage:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def complete(self) -> list[int]:
-        """The ids that can be restored, ascending."""
-        return [number for number in self._numbers("chk-") if (self.folder / f"chk-{number}" / DECISION).exists()]
+        """The ids that can be restored, ascending. One that was listed may be gone by then, because a newer one, which
+        was not listed yet, was decided: then all are listed again.
+        """
+        listed = self._numbers("chk-")
+        found = [number for number in listed if (self.folder / f"chk-{number}" / DECISION).exists()]
+        return found if len(found) == len(listed) or self._numbers("chk-") == listed else self.complete()
 
     def load(self, checkpoint_id: int) -> CheckpointRecord:
         """One complete checkpoint, its references resolved, every digest checked; DamagedCheckpoint otherwise."""

@@ -300,3 +300,21 @@ def test_a_named_retained_checkpoint_starts_a_job_of_its_own(reopen: Open, tmp_p
     fresh.claim_generation()
     fresh.adopt(storage.load(2))
     assert expected(2) == fresh.latest()
+
+
+def test_a_checkpoint_that_a_newer_one_replaces_while_a_reader_looks_is_not_taken_for_none(
+    reopen: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader has listed the first one; it is decided that the second one is complete, and the first one removed."""
+    owner = reopen()
+    take(owner, 1)
+    reader, numbers = FolderCheckpointStorage(owner.folder), FolderCheckpointStorage._numbers
+
+    def listed_too_early(self: FolderCheckpointStorage, prefix: str) -> list[int]:
+        found = numbers(self, prefix)
+        if self is reader and found == [1]:
+            take(owner, 2)
+        return found
+
+    monkeypatch.setattr(FolderCheckpointStorage, "_numbers", listed_too_early)
+    assert expected(2) == reader.latest()
