@@ -69,6 +69,12 @@ def test_the_second_piece_is_new_where_usual_calls_write_one() -> None:
     assert [] == after_new_calls(usual, usual)
 
 
+def test_the_second_piece_is_new_too_where_usual_calls_write_none() -> None:
+    pieces = run_of("notify_complete.before", *PIECE, *PIECE, "notify_complete.after")
+    found = [str(schedule) for schedule in after_new_calls(pieces, run_of("open.before"), kinds=("kill",))]
+    assert {f"sink[0].{WRITE}#2=kill", "sink[0].syscall(rename rows)#2=kill"} <= {*found}
+
+
 def test_as_many_pieces_in_two_calls_are_not_new() -> None:
     call = ("notify_complete.before", *PIECE, "notify_complete.after")
     assert [] == after_new_calls(run_of(*call, *call), run_of(*call))
@@ -76,9 +82,9 @@ def test_as_many_pieces_in_two_calls_are_not_new() -> None:
 
 def test_power_is_lost_at_promises_after_a_file_was_not_forced() -> None:
     commits = ("notify_complete.before", "line(parts.py:7)", SYNC, "notify_complete.after")
-    failed = replace(run_of(*commits, *commits, *commits), schedule=parse(f"sink[0].{SYNC}#1=error"))
+    failed = replace(run_of(*commits, *commits, *commits), schedule=parse(f"sink[0].{SYNC}#2=error"))
     places = {str(schedule).rpartition("=")[0] for schedule in losses_after_failed_forcing(failed)}
-    assert {f"sink[0].{SYNC}#1=error sink[0].notify_complete.after#{time}" for time in (1, 3)} == places
+    assert {f"sink[0].{SYNC}#2=error sink[0].notify_complete.after#{time}" for time in (2, 3)} == places
     other = replace(failed, schedule=parse(f"sink[0].{WRITE}#1=error"))
     assert [] == losses_after_failed_forcing(other)
 
