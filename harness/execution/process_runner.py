@@ -157,7 +157,7 @@ class ProcessRunner(ScheduleRunner):
                 maker=MAKER,
                 arguments=(self.contract.locator, self.scratch.for_processes()),
                 wall_clock=wall_clock,
-                threads_slowed=job.threads_slowed,
+                held_threads=job.held_threads,
                 contained=job.contained,
             ),
             other_server=self.servers.other,

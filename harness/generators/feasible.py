@@ -16,6 +16,7 @@ from sinkproof.workload.jobs import (
     LONG_WAITS_JOB,
     OTHER_HOSTS_JOB,
     PLAIN_JOBS,
+    RACING_THREADS_JOB,
     RARE_JOBS,
     SLOW_THREADS_JOB,
     TOGETHER,
@@ -31,7 +32,7 @@ PROCESSES: Final = "processes"  # needed by faults that a process does to itself
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
 OF_PYTHON: Final = (IN_CONTAINERS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB)
-OF_PROCESSES: Final = (*OF_PYTHON, SLOW_THREADS_JOB, LONG_WAITS_JOB)
+OF_PROCESSES: Final = (*OF_PYTHON, SLOW_THREADS_JOB, RACING_THREADS_JOB, LONG_WAITS_JOB)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 
@@ -73,19 +74,20 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
 
 
 def _impossible_job(schedule: Schedule, contract: Contract, shell: str) -> str:
+    jobs = {*schedule.job.split(TOGETHER)}
     if shell == "spark" and (schedule.ids or schedule.orders or schedule.job.startswith(MADE)):
         return f"{schedule}: ids, orders and made jobs need an engine that is simulated. Replay it --on simulated"
-    if shell == "spark" and not {*schedule.job.split(TOGETHER)}.isdisjoint((*VIRTUAL_JOBS, *PLAIN_JOBS, *RARE_JOBS)):
+    if shell == "spark" and not jobs.isdisjoint((*VIRTUAL_JOBS, *PLAIN_JOBS, *RARE_JOBS)):
         return f"job={schedule.job} runs with a simulated engine only. Replay it with --on simulated"
-    if schedule.job in WALL_CLOCK_JOBS and shell != "process":
+    if not jobs.isdisjoint(WALL_CLOCK_JOBS) and shell != "process":
         return f"job={schedule.job} moves the wall clock of processes. Replay it with --on process"
-    if schedule.job in OF_PROCESSES and shell != "process":
+    if not jobs.isdisjoint(OF_PROCESSES) and shell != "process":
         return f"job={schedule.job} is one of attempts that are processes. Replay it with --on process"
-    if schedule.job in OF_PYTHON and contract.kind == "command":
+    if not jobs.isdisjoint(OF_PYTHON) and contract.kind == "command":
         return f"job={schedule.job} is one of sinks in Python"
-    if schedule.job == TWO_SINKS_JOB and shell != "simulated":
+    if TWO_SINKS_JOB in jobs and shell != "simulated":
         return f"job={schedule.job} runs in the simulated shell only. Replay it with --on simulated"
-    if schedule.job == TWO_SINKS_JOB and not contract.offers("second_sink"):
+    if TWO_SINKS_JOB in jobs and not contract.offers("second_sink"):
         return f"job={schedule.job}: {contract.name} does not offer second_sink(scratch)"
     return ""
 

@@ -36,10 +36,12 @@ from sinkproof.workload.jobs import (
     MANY_KEYS_JOB,
     OUTAGE_JOB,
     PLAIN_JOBS,
+    RACING_THREADS_JOB,
     REBATCHED_JOB,
     REUSED_PROCESS_JOB,
     SCALE_IN_AND_OUT_JOB,
     SLOW_THREADS_JOB,
+    TOGETHER,
     TWELVE_OF_BOTH_JOB,
     TWELVE_SINKS_JOB,
     UNALIGNED_JOB,
@@ -162,9 +164,13 @@ def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def slowed_threads(campaign: CampaignView) -> Iterator[Schedule]:
-    """Threads of the sink have not done yet what its calls have promised: without faults, and with deaths."""
+    """Threads of the sink have not done yet what its calls have promised: without faults, and with deaths. Then each
+    overtakes the others, also where there is work for several.
+    """
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3)]
     yield from (Schedule(faults, job=SLOW_THREADS_JOB) for faults in ((), *((each,) for each in decided)))
+    yield Schedule(job=RACING_THREADS_JOB)
+    yield from (Schedule(job=job + TOGETHER + RACING_THREADS_JOB) for job in (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB))
 
 
 def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:

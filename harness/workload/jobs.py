@@ -95,6 +95,7 @@ LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
 TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
 SLOW_THREADS_JOB: Final = "slow-threads"
+RACING_THREADS_JOB: Final = "racing-threads"
 LONG_WAITS_JOB: Final = "long-waits"
 IN_CONTAINERS_JOB: Final = "in-containers"
 OTHER_HOSTS_JOB: Final = "other-hosts"
@@ -220,7 +221,8 @@ EVERY_JOB: Final = {
     SHARED_KEYS_JOB: _spec("both splits have the same keys", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
-        "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
+        "keys and values are empty or long, hold quotes, commas, slashes, line ends, control characters; keys differ "
+        "in one character; event times are out of order",
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
@@ -257,7 +259,10 @@ EVERY_JOB: Final = {
         source=TWELVE_OF_BOTH_INPUT,
         plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
-    SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", threads_slowed=True),
+    SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", held_threads="slow"),
+    RACING_THREADS_JOB: _spec(
+        "each thread of the sink waits at its lines while another one overtakes it", held_threads="overtaken"
+    ),
     LONG_WAITS_JOB: _spec("a suspended attempt resumes when another one has waited for three seconds", patient=True),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     OTHER_HOSTS_JOB: _spec("each restart has other hosts, without what was in folders like /tmp", other_hosts=True),

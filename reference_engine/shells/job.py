@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from sinkproof.chaos.schedule import IN_ORDER, Fault
 from sinkproof.chaos.wall_clock import WallClock
@@ -112,7 +112,7 @@ class Job:
     clock: Clock | None = None  # as attempts see it; None: the true one
     wall_clock: WallClock | None = None  # of attempts that are processes; None: the machine's
     outage_seconds: float = 0.0  # that pass before each restart
-    threads_slowed: bool = False  # of attempts that are processes: each waits at its lines while calls go on
+    held_threads: Literal["", "slow", "overtaken"] = ""  # of attempts that are processes: how they wait at its lines
     contained: bool = False  # attempts that are processes have one id, as in containers
     reads_are_points: bool = False  # of attempts that are processes: reads of files
     patient: bool = False  # attempts that are processes wait longer for one that is suspended, and may give up

@@ -22,7 +22,6 @@ from random import Random
 from typing import Any, Final
 
 from sinkproof.chaos.client_calls import client_calls
-from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import message_of, printable
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
@@ -42,6 +41,7 @@ from sinkproof.chaos.socket_points import socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
+from sinkproof.reference_engine.shells.process.held_threads import HOLDS
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
@@ -50,14 +50,6 @@ OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", "")) 
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
-# A thread waits at a line until its attempt has answered so many calls, in which it writes, votes and may be killed; it
-# waits no longer than this, at one line and in all.
-ANSWERS: Final = 8
-HELD_SECONDS: Final = 0.2
-HELD_SECONDS_IN_ALL: Final = 1.0
-HELD_STEP_SECONDS: Final = 0.002
-POLLED_SECONDS: Final = 0.03  # a call that lasts so long, or waits no longer, polls
-WAITING: Final = frozenset({"threading", "queue", "concurrent.futures._base", "concurrent.futures.thread"})  # modules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +59,7 @@ class Recipe:
     maker: str
     arguments: Sequence[Any] = ()
     wall_clock: WallClock | None = None  # None: the machine's
-    threads_slowed: bool = False  # other threads than the one of the calls wait at their lines and file effects
+    held_threads: str = ""  # at lines and file effects: one of HOLDS; "": none
     contained: bool = False  # the sink's own code sees the process id of a container's first
 
 
@@ -109,7 +101,7 @@ class _Inner:
         self.for_life = ExitStack()
         self.answers, self.is_called = 0, False
         self.found_imported = modules_loaded()
-        self.held_seconds_left = HELD_SECONDS_IN_ALL if recipe.threads_slowed else 0.0
+        self.held_threads = HOLDS[recipe.held_threads](self) if recipe.held_threads else None
         self.sink: Any = None
         self.now = 0.0
         self.wall_clock: Any = None  # MovedClock
@@ -122,8 +114,8 @@ class _Inner:
     # -- points -----------------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
-        if self.held_seconds_left > 0 and threading.get_ident() != self.main_thread:
-            self.hold_back()
+        if self.held_threads is not None:
+            self.held_threads.pass_by(point)
         self.journal.write(point)
         self.passed[point] = times = self.passed.get(point, 0) + 1
         if point == self.point and times == self.time:
@@ -134,27 +126,6 @@ class _Inner:
         self.point, self.time, self.kind = armed or ("", 0, "")
         if self.kind in DEADLY and self.passed.get(self.point, 0) >= self.time:
             self.inject()  # a thread has reached the point while the request was on its way
-
-    def hold_back(self) -> None:
-        """The acting thread waits while calls go on, unless one of them waits for a thread, or polls."""
-        until, began = self.answers + ANSWERS, now()
-        deadline = Deadline(min(HELD_SECONDS, self.held_seconds_left))
-        answers, polls = self.answers, Deadline(POLLED_SECONDS)
-        while self.answers < until and not deadline.over and not self.waits_for_thread():
-            if not self.is_called or self.answers != answers:
-                answers, polls = self.answers, Deadline(POLLED_SECONDS)
-            elif polls.over:
-                break
-            threading.Event().wait(HELD_STEP_SECONDS)
-        self.held_seconds_left -= now() - began
-
-    def waits_for_thread(self) -> bool:
-        """Whether the thread of the calls is inside a lock, a queue or a future of the standard library: no poll."""
-        frame = sys._current_frames().get(self.main_thread)
-        if frame is None or frame.f_globals.get("__name__") not in WAITING:
-            return False
-        timeout = frame.f_locals.get("timeout")
-        return not isinstance(timeout, (int, float)) or timeout > POLLED_SECONDS
 
     def inject(self) -> None:
         self.journal.write_struck(line_on_stack(self.watched.files))
@@ -224,8 +195,8 @@ class _Inner:
             yield
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:
-        """Threads that are slowed are slow between two calls, too."""
-        if lines and self.recipe.threads_slowed and not self.tracer.is_on:
+        """Threads that are held are held between two calls, too."""
+        if lines and self.held_threads is not None and not self.tracer.is_on:
             self.for_life.enter_context(self.tracer(self.reach))
         return self.tracer(self.reach) if lines and not self.tracer.is_on else nullcontext()
 

@@ -1,0 +1,128 @@
+"""Sinks that commit in several threads at a time. Right: Numbered, FlushedBeside. Wrong, as each thread takes what
+another one may have taken: NumberedTwice, FlushedAndForgotten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from sinkproof import Batch, Claim, Context
+from sinkproof.subject.scratch import Scratch
+
+
+class NumbersFiles:
+    """The rows of a checkpoint become numbered files of a folder, which is renamed when all are there."""
+
+    def __init__(self, folder: Path, guard: AbstractContextManager[Any]) -> None:
+        self.folder, self.guard, self.pool = folder, guard, ThreadPoolExecutor(2)
+        self.rows: list[tuple[int, int]] = []
+        self.pending: dict[int, list[tuple[int, int]]] = {}
+        self.number = 0
+
+    def open(self, context: Context) -> None:
+        self.me = context.subtask
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"{subtask}-{checkpoint}", rows)
+
+    def write(self, batch: Batch) -> None:
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(f"{self.me}-{older}", self.pending.pop(older))
+
+    def publish(self, name: str, rows: list[tuple[int, int]]) -> None:
+        staged, final = self.folder / f"{name}.staged-{os.getpid()}", self.folder / f"{name}.parts"
+        if rows and not final.exists():
+            staged.mkdir()
+            list(self.pool.map(lambda row: self.write_file(staged, row), rows))
+            os.rename(staged, final)
+
+    def write_file(self, folder: Path, row: tuple[int, int]) -> None:
+        with self.guard:
+            number = self.number
+            self.number = number + 1
+        (folder / f"{number}.json").write_text(json.dumps([row]))
+
+
+class FlushesBeside(NumbersFiles):
+    """A thread of its own takes rows from the buffer all the time, and what is left is taken by the vote."""
+
+    def __init__(self, folder: Path, guard: AbstractContextManager[Any]) -> None:
+        super().__init__(folder, guard)
+        self.taken: list[tuple[int, int]] = []
+        self.written = threading.Semaphore(0)
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def write(self, batch: Batch) -> None:
+        with self.guard:
+            self.rows += [(row.split, row.offset) for row in batch]
+        self.written.release()
+
+    def work(self) -> None:
+        while self.written.acquire():
+            with self.guard:
+                self.take()
+
+    def take(self) -> None:
+        rows = list(self.rows)
+        self.taken = self.taken + rows
+        self.rows = self.rows[len(rows) :]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        with self.guard:
+            self.take()
+            self.rows, self.taken = self.taken, []
+            return super().snapshot(checkpoint_id)
+
+    def write_file(self, folder: Path, row: tuple[int, int]) -> None:
+        (folder / f"{row[0]}-{row[1]}.json").write_text(json.dumps([row]))
+
+
+class InFolders:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+    rescales = False
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return NumbersFiles(scratch.path, threading.RLock())
+
+    def committed(self, scratch: Scratch) -> Iterator[list[int]]:
+        for file in sorted(scratch.path.glob("*.parts/*.json")):
+            yield from json.loads(file.read_text())
+
+
+class Numbered(InFolders):
+    """Right."""
+
+
+class NumberedTwice(InFolders):
+    """Wrong: two threads may have one number, and write one file."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return NumbersFiles(scratch.path, nullcontext())
+
+
+class FlushedBeside(InFolders):
+    """Right."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return FlushesBeside(scratch.path, threading.RLock())
+
+
+class FlushedAndForgotten(InFolders):
+    """Wrong: what the vote takes between two lines of the thread is taken twice, or lost."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return FlushesBeside(scratch.path, nullcontext())
