@@ -83,6 +83,8 @@ EDGE_CASE_VALUES: Final = (
     *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y" * 70_000),
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400"),  # beyond doubles and 64 bits
+    *("soh\x01stx\x02rs\x1eus\x1f", "\\N", "\\.", "NULL", "None", '"quoted"', "1e3", "2024-02-30", "\x7f\x1b[0m"),
+    *("a=b&c=d", "#no comment"),
 )
 LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
 SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes names of keys makes them alike there
@@ -90,9 +92,11 @@ SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes na
     ("ab", "AB", "a.b", "a.b "),
     ("\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}"),
     ("x" * LONG_KEY + "a", "x" * LONG_KEY + "b"),
+    ("a\x01b", "a\x02b", "a\x1eb", "a\x1fb"),  # what separates fields elsewhere
     ('{"a": "b, c"}', "a:b|c;d\te\\", "a,b\nc", "%61%2Fb"),
 )
 EDGE_CASE_BATCH_ROWS: Final = 4  # of four keys, two of each in a checkpoint
+OUT_OF_ORDER: Final = 7  # places between the event times of two pairs
 EDGE_CASE_PAIRS: Final = sum(map(len, SIMILAR_KEYS))  # of each split
 
 
@@ -109,11 +113,13 @@ EDGE_CASE_KEYS[0][-1] = ""
 
 
 def make_edge_case_row(split: int, offset: int) -> Row:
-    """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities."""
+    """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities.
+    Their event times are out of order, also across checkpoints; those of one key are equal.
+    """
     pair = offset // 2
     value = EDGE_CASE_VALUES[(pair + split * EDGE_CASE_PAIRS) % len(EDGE_CASE_VALUES)]
-    key, time = EDGE_CASE_KEYS[split][pair % len(EDGE_CASE_KEYS[split])], pair * EVENTS_APART_MS + 123 + split
-    return Row(split, offset, key, value, time)
+    time = pair * OUT_OF_ORDER % EDGE_CASE_PAIRS * EVENTS_APART_MS + 123 + split
+    return Row(split, offset, EDGE_CASE_KEYS[split][pair], value, time)
 
 
 def make_equal_row(split: int, offset: int) -> Row:
