@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -295,3 +296,15 @@ def test_only_small_batches_are_kept_for_further_runs(engine: Any, rows: int, is
     assert engine.rows_of(source) == run.counts
     assert (2 if is_kept else 0) == sum(len(subtask.emissions) for subtask in plan.subtasks)
     assert is_kept is (source.batch(0, 0) is source.batch(0, 0))
+
+
+def test_what_a_thread_of_a_sink_does_beside_a_reader_ends_no_reading(engine: Any) -> None:
+    simulation, read_at = engine.run().simulation, []
+    simulation.over, simulation.on_point = False, lambda _, point: read_at.append(point)
+    simulation.actor = (1, 1)
+    thread = Thread(target=simulation.reach, args=("file.write(a)",))
+    thread.start()
+    thread.join()
+    simulation.reach("file.write(b)")
+    assert [(1, "file.write(a)"), (1, "file.write(b)")] == simulation.trace[-2:]
+    assert ["file.write(b)"] == read_at

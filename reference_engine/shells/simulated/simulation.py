@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
 from random import Random
+from threading import get_ident
 from typing import Any, Final
 from weakref import proxy
 
@@ -60,7 +61,7 @@ class Simulation:
         *("job", "host", "watcher", "target", "schedule", "storage", "plan", "names", "latency", "actions", "restart"),
         *("queue", "now", "until", "sequence", "handling", "actor", "finished", "over", "failure"),
         *("coordinator", "generation", "checkpoint_id_last", "subtasks", "sinks", "restored", "held"),
-        *("trace", "terms", "history", "points_off", "on_point", "message_fault", "clock_offset"),
+        *("trace", "terms", "history", "points_off", "on_point", "thread", "message_fault", "clock_offset"),
         "attempt_clock_offset",
         *("actor_faults", "engine_faults", "faults", "__weakref__"),
     )
@@ -101,6 +102,7 @@ class Simulation:
         self.history: list[tuple[Any, ...]] = []  # what happened, for people and for comparing runs
         # Points and faults.
         self.points_off = False
+        self.thread = get_ident()
         self.on_point: Callable[[Any, str], None] | None = None
         self.message_fault = ""  # of the message that is being sent
         self.clock_offset = 0.0  # seconds by which the clock has jumped
@@ -120,7 +122,7 @@ class Simulation:
             raise Killed  # a dead attempt's code that runs while its stack unwinds
         actor, faults = self.actor[0], self.faults
         self.trace.append((actor, point))
-        if self.on_point is not None:
+        if self.on_point is not None and get_ident() == self.thread:  # a thread of a sink must not end a reading
             self.points_off = True  # a reader's own lines and files are no points
             self.on_point(self, point)
             self.points_off = False
