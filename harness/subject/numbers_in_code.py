@@ -103,6 +103,9 @@ class _WithoutTimes(ast.NodeTransformer):
         for named in node.keywords:
             if named.arg == PORT:
                 named.value = _nothing(named.value)
+        given = getattr(node.args[0], "value", None) if len(node.args) == 1 else None
+        if getattr(node.func, "id", "") == "int" and isinstance(given, float) and given.is_integer():
+            return ast.copy_location(ast.Constant(int(given)), node)  # `int(1e6)`
         return node
 
 

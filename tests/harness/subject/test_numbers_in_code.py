@@ -21,6 +21,7 @@ from sinkproof.subject.numbers_in_code import (
         "rows[:5000]",
         "rows[-5000:]",
         "SIZE = 5 * 1000",
+        "SIZE, HUGE = int(5e3), int(1e400)",
         "class Sink:\n    size = 5000",
         "def write(batch, size=5000): pass",
         "def write(batch):\n    return [batch[at : at + 5000] for at in range(0, 9, 5000)]",
