@@ -230,8 +230,8 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.PYTHON, Need.FOREIGN_CODE),
     ),
     Stage(
-        name="threads of the sink slowed",
-        schedules=high_yield.slowed_threads,
+        name="threads of the sink at another pace",
+        schedules=high_yield.threads_at_another_pace,
         needs=(Need.FOREIGN_CODE,),
         lines=True,
     ),

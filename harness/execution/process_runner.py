@@ -157,7 +157,7 @@ class ProcessRunner(ScheduleRunner):
                 maker=MAKER,
                 arguments=(self.contract.locator, self.scratch.for_processes()),
                 wall_clock=wall_clock,
-                held_threads=job.held_threads,
+                thread_pace=job.thread_pace,
                 contained=job.contained,
             ),
             other_server=self.servers.other,

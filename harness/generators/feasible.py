@@ -16,9 +16,8 @@ from sinkproof.workload.jobs import (
     LONG_WAITS_JOB,
     OTHER_HOSTS_JOB,
     PLAIN_JOBS,
-    RACING_THREADS_JOB,
     RARE_JOBS,
-    SLOW_THREADS_JOB,
+    THREADS_JOBS,
     TOGETHER,
     TWO_SINKS_JOB,
     VIRTUAL_JOBS,
@@ -32,7 +31,7 @@ PROCESSES: Final = "processes"  # needed by faults that a process does to itself
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
 OF_PYTHON: Final = (IN_CONTAINERS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB)
-OF_PROCESSES: Final = (*OF_PYTHON, SLOW_THREADS_JOB, RACING_THREADS_JOB, LONG_WAITS_JOB)
+OF_PROCESSES: Final = (*OF_PYTHON, *THREADS_JOBS, LONG_WAITS_JOB)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 

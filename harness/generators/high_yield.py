@@ -29,6 +29,7 @@ from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     EQUAL_ROWS_JOB,
+    IMPATIENT_THREADS_JOB,
     LARGE_BATCHES_JOB,
     LATE_SETTLING_JOB,
     LONG_IDLE_JOB,
@@ -163,12 +164,13 @@ def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
     yield Schedule(job=TWELVE_OF_BOTH_JOB)
 
 
-def slowed_threads(campaign: CampaignView) -> Iterator[Schedule]:
-    """Threads of the sink have not done yet what its calls have promised: without faults, and with deaths. Then each
-    overtakes the others, also where there is work for several.
+def threads_at_another_pace(campaign: CampaignView) -> Iterator[Schedule]:
+    """Threads of the sink have not done yet what its calls have promised, or do it before; without faults, and with
+    deaths. Then each overtakes the others, also where there is work for several.
     """
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3)]
-    yield from (Schedule(faults, job=SLOW_THREADS_JOB) for faults in ((), *((each,) for each in decided)))
+    for job in (SLOW_THREADS_JOB, IMPATIENT_THREADS_JOB):
+        yield from (Schedule(faults, job=job) for faults in ((), *((each,) for each in decided)))
     yield Schedule(job=RACING_THREADS_JOB)
     yield from (Schedule(job=job + TOGETHER + RACING_THREADS_JOB) for job in (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB))
 

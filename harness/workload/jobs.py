@@ -96,6 +96,7 @@ TWELVE_SINKS_JOB: Final = "twelve-sinks"
 TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
 SLOW_THREADS_JOB: Final = "slow-threads"
 RACING_THREADS_JOB: Final = "racing-threads"
+IMPATIENT_THREADS_JOB: Final = "impatient-threads"
 LONG_WAITS_JOB: Final = "long-waits"
 IN_CONTAINERS_JOB: Final = "in-containers"
 OTHER_HOSTS_JOB: Final = "other-hosts"
@@ -115,6 +116,7 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
 PLAIN_JOBS: Final = (  # without faults, and a few deaths
     *(EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB),
 )
+THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
@@ -259,9 +261,12 @@ EVERY_JOB: Final = {
         source=TWELVE_OF_BOTH_INPUT,
         plan=source_to_sink(TWELVE_OF_BOTH_INPUT, sinks=TWELVE_SINKS).plan(),
     ),
-    SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", held_threads="slow"),
+    SLOW_THREADS_JOB: _spec("threads of the sink are slower than its calls", thread_pace="slow"),
     RACING_THREADS_JOB: _spec(
-        "each thread of the sink waits at its lines while another one overtakes it", held_threads="overtaken"
+        "each thread of the sink waits at its lines while another one overtakes it", thread_pace="overtaken"
+    ),
+    IMPATIENT_THREADS_JOB: _spec(
+        "threads of the sink that wait for long, or sleep, go on after two calls", thread_pace="impatient"
     ),
     LONG_WAITS_JOB: _spec("a suspended attempt resumes when another one has waited for three seconds", patient=True),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),

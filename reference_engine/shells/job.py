@@ -112,7 +112,7 @@ class Job:
     clock: Clock | None = None  # as attempts see it; None: the true one
     wall_clock: WallClock | None = None  # of attempts that are processes; None: the machine's
     outage_seconds: float = 0.0  # that pass before each restart
-    held_threads: Literal["", "slow", "overtaken"] = ""  # of attempts that are processes: how they wait at its lines
+    thread_pace: Literal["", "slow", "overtaken", "impatient"] = ""  # of attempts that are processes
     contained: bool = False  # attempts that are processes have one id, as in containers
     reads_are_points: bool = False  # of attempts that are processes: reads of files
     patient: bool = False  # attempts that are processes wait longer for one that is suspended, and may give up

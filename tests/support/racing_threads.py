@@ -1,5 +1,6 @@
-"""Sinks that commit in several threads at a time. Right: Numbered, FlushedBeside. Wrong, as each thread takes what
-another one may have taken: NumberedTwice, FlushedAndForgotten.
+"""Sinks that commit in several threads at a time. Right: Numbered, FlushedBeside, FlushedInTime. Wrong, as
+each thread takes what another one may have taken: NumberedTwice, FlushedAndForgotten; or comes too early:
+PublishedInTime.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -91,6 +93,60 @@ class FlushesBeside(NumbersFiles):
         (folder / f"{row[0]}-{row[1]}.json").write_text(json.dumps([row]))
 
 
+class FlushesInTime(NumbersFiles):
+    """A thread writes what has lain in the buffer for half a minute; the vote writes the rest."""
+
+    def __init__(self, folder: Path, guard: AbstractContextManager[Any], *, publishes: bool) -> None:
+        super().__init__(folder, guard)
+        self.publishes, self.has_rows = publishes, threading.Event()
+        self.staged: list[str] = []
+        self.of_checkpoints: dict[int, list[str]] = {}
+
+    def open(self, context: Context) -> None:
+        self.me = f"{context.subtask}-{context.generation}"
+        for _, state in context.restored:
+            for names in json.loads(state).values():
+                self.rename(names)
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def work(self) -> None:
+        while self.has_rows.wait():
+            time.sleep(30)
+            with self.guard:
+                self.flush()
+                if self.publishes:
+                    self.rename(self.staged)
+
+    def write(self, batch: Batch) -> None:
+        with self.guard:
+            super().write(batch)
+        self.has_rows.set()
+
+    def flush(self) -> None:
+        self.has_rows.clear()
+        if self.rows:
+            folder = self.folder / f"{self.me}-{self.number}.new"
+            folder.mkdir()
+            (folder / "rows.json").write_text(json.dumps(self.rows))
+            self.staged.append(folder.stem)
+            self.number, self.rows = self.number + 1, []
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        with self.guard:
+            self.flush()
+            self.of_checkpoints[checkpoint_id], self.staged = self.staged, []
+        return json.dumps(self.of_checkpoints).encode()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for older in [each for each in self.of_checkpoints if each <= checkpoint_id]:
+            self.rename(self.of_checkpoints.pop(older))
+
+    def rename(self, names: list[str]) -> None:
+        for name in names:
+            if (self.folder / f"{name}.new").exists():
+                os.rename(self.folder / f"{name}.new", self.folder / f"{name}.parts")
+
+
 class InFolders:
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     rescales = False
@@ -126,3 +182,17 @@ class FlushedAndForgotten(InFolders):
 
     def sink(self, scratch: Scratch) -> NumbersFiles:
         return FlushesBeside(scratch.path, nullcontext())
+
+
+class FlushedInTime(InFolders):
+    """Right."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return FlushesInTime(scratch.path, threading.RLock(), publishes=False)
+
+
+class PublishedInTime(InFolders):
+    """Wrong: a thread publishes what no checkpoint has."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return FlushesInTime(scratch.path, threading.RLock(), publishes=True)

@@ -41,7 +41,7 @@ from sinkproof.chaos.socket_points import socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.reference_engine.shells.process.held_threads import HOLDS
+from sinkproof.reference_engine.shells.process.thread_pace import PACES
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
@@ -59,7 +59,7 @@ class Recipe:
     maker: str
     arguments: Sequence[Any] = ()
     wall_clock: WallClock | None = None  # None: the machine's
-    held_threads: str = ""  # at lines and file effects: one of HOLDS; "": none
+    thread_pace: str = ""  # one of PACES; "": as fast as they are
     contained: bool = False  # the sink's own code sees the process id of a container's first
 
 
@@ -101,7 +101,7 @@ class _Inner:
         self.for_life = ExitStack()
         self.answers, self.is_called = 0, False
         self.found_imported = modules_loaded()
-        self.held_threads = HOLDS[recipe.held_threads](self) if recipe.held_threads else None
+        self.thread_pace = PACES[recipe.thread_pace](self) if recipe.thread_pace else None
         self.sink: Any = None
         self.now = 0.0
         self.wall_clock: Any = None  # MovedClock
@@ -114,8 +114,8 @@ class _Inner:
     # -- points -----------------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
-        if self.held_threads is not None:
-            self.held_threads.pass_by(point)
+        if self.thread_pace is not None:
+            self.thread_pace.pass_by(point)
         self.journal.write(point)
         self.passed[point] = times = self.passed.get(point, 0) + 1
         if point == self.point and times == self.time:
@@ -196,7 +196,7 @@ class _Inner:
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:
         """Threads that are held are held between two calls, too."""
-        if lines and self.held_threads is not None and not self.tracer.is_on:
+        if lines and self.thread_pace is not None and not self.tracer.is_on:
             self.for_life.enter_context(self.tracer(self.reach))
         return self.tracer(self.reach) if lines and not self.tracer.is_on else nullcontext()
 

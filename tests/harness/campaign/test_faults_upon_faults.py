@@ -302,12 +302,12 @@ PAIRS: Final = {
         right={"SWEPT": "-*", "ABORTED": "pass"},
         wrong={"SWEPT": "*", "ABORTED": "pass"},
     ),
-    "threads of the sink slowed": Pair(
+    "threads of the sink at another pace": Pair(
         source=WRITES_IN_A_THREAD,
         right={"MISTAKE": "written.wait()"},
         wrong={"MISTAKE": "pass"},
     ),
-    "threads of the sink slowed: between two calls, and where a call polls": Pair(
+    "threads of the sink at another pace: between two calls, and where a call polls": Pair(
         source=COLLECTS_IN_A_THREAD,
         right={"MISTAKE": "self.queue.unfinished_tasks"},
         wrong={"MISTAKE": "not self.queue.empty()"},

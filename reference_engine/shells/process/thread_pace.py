@@ -1,14 +1,19 @@
-"""Threads of an attempt that are held at its lines and file effects: all but the one of the calls, while these go on;
-or each once, until another one has overtaken it. What is right does not depend on which of them is faster.
+"""How fast the threads of an attempt are: slower than its calls, overtaken by each other, or done with their waiting
+long before a timeout. What is right does not depend on it.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, Queue
+from threading import Condition
+from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
 
@@ -25,6 +30,7 @@ OVERTAKING_LINES: Final = 20
 OVERTAKEN_SECONDS: Final = 0.02
 OVERTAKEN_STEP_SECONDS: Final = 0.0005
 OVERTAKEN_AT_A_LINE: Final = 2  # times: the first of several threads, and another one
+IMPATIENT_ANSWERS: Final = 2  # a thread that waits for long goes on when so many calls were answered
 
 
 class Calls(Protocol):
@@ -34,11 +40,11 @@ class Calls(Protocol):
     is_called: bool
 
 
-class HeldThreads(ABC):
-    """Threads of the attempt whose thread of the calls makes this; it has `seconds` to wait in all."""
+class ThreadPace(ABC):
+    """Of the attempt whose thread of the calls makes this."""
 
-    def __init__(self, calls: Calls, seconds: float = HELD_SECONDS_IN_ALL) -> None:
-        self.calls, self.seconds_left = calls, seconds
+    def __init__(self, calls: Calls) -> None:
+        self.calls, self.seconds_left = calls, HELD_SECONDS_IN_ALL
         self.thread_of_calls = threading.get_ident()
 
     def pass_by(self, point: str) -> None:
@@ -49,10 +55,11 @@ class HeldThreads(ABC):
             self.seconds_left -= now() - began
 
     @abstractmethod
-    def hold(self, point: str) -> None: ...
+    def hold(self, point: str) -> None:
+        """As long as the thread at this point is to wait."""
 
 
-class SlowThreads(HeldThreads):
+class SlowThreads(ThreadPace):
     """A thread waits while calls go on, unless one of them waits for a thread, or polls."""
 
     def hold(self, point: str) -> None:
@@ -68,11 +75,11 @@ class SlowThreads(HeldThreads):
             threading.Event().wait(HELD_STEP_SECONDS)
 
 
-class OvertakenThreads(HeldThreads):
+class OvertakenThreads(ThreadPace):
     """A thread waits where it is the first one, and once more, while another one goes on, which is not held then."""
 
-    def __init__(self, calls: Calls, seconds: float = HELD_SECONDS_IN_ALL) -> None:
-        super().__init__(calls, seconds)
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls)
         self.passed: Counter[int] = Counter()  # points, by thread
         self.held: Counter[str] = Counter()  # times, by point
         self.someone_waits = threading.Lock()
@@ -97,7 +104,55 @@ class OvertakenThreads(HeldThreads):
         return sum(self.passed.copy().values()) - self.passed[thread]
 
 
-HOLDS: Final = {"slow": SlowThreads, "overtaken": OvertakenThreads}  # as recipes name them
+class ImpatientThreads(ThreadPace):
+    """Where a thread waits for long, or sleeps, its time is over when two more calls were answered, or one waits for a
+    thread: timers fire, and what lingers is flushed. Patches the standard library for the life of this process.
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls)
+        wait, wait_for, get, sleep = Condition.wait, Condition.wait_for, Queue.get, time.sleep
+
+        def wait_less(condition: Condition, timeout: float | None = None) -> bool:
+            return any(wait(condition, step) for step in self.steps_of(timeout))
+
+        def wait_less_for(condition: Condition, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
+            return any(wait_for(condition, predicate, step) for step in self.steps_of(timeout)) and predicate()
+
+        def get_sooner(queue: Queue[Any], block: bool = True, timeout: float | None = None) -> Any:
+            for step in self.steps_of(timeout if block else None):
+                with suppress(Empty):
+                    return get(queue, block, step)
+            raise Empty
+
+        def sleep_less(seconds: float) -> None:
+            for step in self.steps_of(seconds):
+                sleep(seconds if step is None else step)
+
+        patched = (Condition, "wait", wait_less), (Condition, "wait_for", wait_less_for), (Queue, "get", get_sooner)
+        modules = [each for each in sys.modules.values() if getattr(each, "sleep", None) is sleep]  # also imported from
+        for owner, name, instead in (*patched, *((each, "sleep", sleep_less) for each in modules)):
+            setattr(owner, name, instead)
+
+    def steps_of(self, seconds: float | None) -> Iterator[float | None]:
+        """What a thread that waits so long waits for, one after the other."""
+        if seconds is None or seconds <= POLLED_SECONDS or threading.get_ident() == self.thread_of_calls:
+            yield seconds
+            return
+        until, deadline, is_over = self.calls.answers + IMPATIENT_ANSWERS, Deadline(seconds), False
+        while not is_over:
+            yield HELD_STEP_SECONDS
+            is_over = deadline.over or self.calls.answers >= until or is_waiting(self.thread_of_calls)
+
+    def hold(self, point: str) -> None:
+        """Not at points."""
+
+
+PACES: Final[dict[str, Callable[[Calls], ThreadPace]]] = {
+    "slow": SlowThreads,
+    "overtaken": OvertakenThreads,
+    "impatient": ImpatientThreads,
+}  # in recipes
 
 
 def is_waiting(thread: int) -> bool:
