@@ -5,6 +5,8 @@ SUBJECTS ?=#  what to certify; nothing means every pair of the registry that nee
 TESTS ?=#     what to test; nothing means everything
 WORKERS ?= 3# tests at a time: one more than cores of a small machine, as many wait for a broker or a JVM
 
+unexport PYTHONDONTWRITEBYTECODE # hundreds of interpreters are started: each would compile everything again
+
 .DEFAULT_GOAL := help
 .PHONY: help certify test test-quick test-released lint bench soak soak-hosts zoo-under-load mutants samples clean java browser services
 

@@ -31,6 +31,26 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         ServiceHandle(entry).end()
 
 
+@pytest.fixture(autouse=True)
+def subjects_are_forgotten() -> Iterator[None]:
+    """Loaded modules beside a subject count as its code: here they would be those of other tests."""
+    known, path = {name.partition(".")[0] for name in sys.modules}, list(sys.path)
+    yield
+    added = [name for name in sys.modules if name.partition(".")[0] not in known]
+    for name in [each for each in added if lies_in_no_library(sys.modules[each])]:
+        del sys.modules[name]
+    sys.path[:] = path
+    if loading := sys.modules.get("sinkproof.subject.loading"):
+        loading.load.cache_clear()
+
+
+def lies_in_no_library(module: object) -> bool:
+    from sinkproof.chaos.standard_library import is_installed, is_standard
+
+    file = getattr(module, "__file__", None)
+    return file is not None and not is_installed(Path(file)) and not is_standard(Path(file))
+
+
 @pytest.fixture(scope="session")
 def watch_of_system_calls() -> None:
     """Skips a test, in one line, where the kernel or the container does not offer it."""

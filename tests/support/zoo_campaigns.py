@@ -25,7 +25,7 @@ from sinkproof.subject.scratch import fresh_folder
 
 ZOO: Final = Path(__file__).parents[1] / "zoo"
 SHELLS: Final = ("simulated", "process")
-RIGHT_SCHEDULES: Final = 300  # in the simulated shell, at least, of a right sink: one to four seconds
+RIGHT_SCHEDULES: Final = 150  # in the simulated shell, at least, of a right sink: one to two seconds
 
 
 def locator_of(member: str) -> str:
