@@ -200,7 +200,11 @@ def _finish(document: Document, out: Path, *, as_json: bool, waivers: Sequence[W
 
 def _asides(document: Document) -> list[str]:
     failures = dict.fromkeys(failure["why"] for failure in document["failures"] if failure["whose"] != "subject")
-    return [*(f"not kept: {why}" for why in document["unkept"]), *failures]
+    results_by_reason: dict[str, list[str]] = {}
+    for text in document["unkept"]:
+        result, _, why = text.partition(": ")
+        results_by_reason.setdefault(why, []).append(result)
+    return [*(f"not kept: {', '.join(results)}: {why}" for why, results in results_by_reason.items()), *failures]
 
 
 def default_budget(subjects: tuple[str, ...], shells: tuple[str, ...], master: str) -> float:

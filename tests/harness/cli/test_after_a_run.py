@@ -1,4 +1,4 @@
-"""The folder of a certificate where --out is not given."""
+"""What a certification leaves, and what it says at its end: the folder where --out is not given, results not kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.cli.certify_command import _new_folder
+from sinkproof.cli.certify_command import _asides, _new_folder
 from sinkproof.reports.document import DocumentError
 
 
@@ -27,3 +27,8 @@ def test_an_unwritable_folder_is_reported_with_the_next_step(tmp_path: Path, mon
     Path(".sinkproof").touch()
     with pytest.raises(DocumentError, match="cannot make the folder"):
         _new_folder()
+
+
+def test_results_that_are_not_kept_are_named_together_where_the_reason_is_one() -> None:
+    document: Any = {"failures": [], "unkept": ["a in the process shell: it calls", "b: it calls", "c: it has changed"]}
+    assert ["not kept: a in the process shell, b: it calls", "not kept: c: it has changed"] == _asides(document)
