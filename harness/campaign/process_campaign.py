@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,8 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.files_of_hosts import on_own_host
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.files_of_hosts import on_own_host
 from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -29,6 +30,7 @@ from sinkproof.generators import (
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.names_in_code import sees_its_host
 from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
@@ -190,16 +192,18 @@ class ProcessCampaign(CampaignInProcesses):
         self.run_schedules(single_faults.otherwise_at(kills))
 
     def restart_on_other_hosts(self) -> None:
-        """Only if attempts keep files on their own host. Where a reader sees these, they are the target's, and no run
-        tells what another host would find.
+        """Only if attempts keep files on their own host, or its name or time zone may be seen. Where a reader sees the
+        files, they are the target's, and no run tells what another host would find.
         """
         assert isinstance(self.runner, ProcessRunner)
         recorded = self.runner.run_watched(Schedule(), names_elsewhere=True)
         if recorded.unwatched:
             self.stage.cut = f"files outside of its folder are not known: {recorded.unwatched}"
-        if not on_own_host(recorded.paths_elsewhere, self.runner.scratch.path):
+        keeps_files = on_own_host(recorded.paths_elsewhere, self.runner.scratch.path)
+        if not (keeps_files or sees_its_host(self.runner.files)):
             return
-        for schedule in self._chosen(single_faults.restarts_on_other_hosts(self), concurrent_reader=False):
+        schedules = chain(single_faults.restarts_on_other_hosts(self), interleavings.commits_on_other_hosts(self))
+        for schedule in self._chosen(schedules, concurrent_reader=False):
             result = self.play(schedule)
             if self.runner.host_files_are_target:
                 self.stage.cut = "its target lies in a folder for temporary files, as if all hosts saw it"

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
+from sinkproof.chaos.processes.files_of_hosts import on_own_host, remove
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
 from sinkproof.chaos.standard_library import is_library
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.execution.files_of_hosts import on_own_host, remove
 from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
@@ -159,6 +159,7 @@ class ProcessRunner(ScheduleRunner):
                 wall_clock=wall_clock,
                 thread_pace=job.thread_pace,
                 contained=job.contained,
+                shared=str(self.scratch.path) if job.other_hosts else "",
             ),
             other_server=self.servers.other,
             files=self.files,

@@ -53,6 +53,7 @@ TWELVE_BATCHES: Final = 12
 LARGE_BATCH_ROWS: Final = 2400
 FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
+SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500)}  # of one row
 LEDGER: Final = Ledger(GeneratedInput(make_row, splits=SPLITS, rows_per_split=ROWS // SPLITS))
 
@@ -77,7 +78,8 @@ EARLY: Final = "O3"  # the oracle
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """`sentence`: how it differs from the usual one. `batches`: how many rows each has. `outage_seconds` pass on
-    `wall_clock` before a restart. `task_dies`: where an error is injected, in place of it.
+    `wall_clock` before a restart. `task_dies`: where an error is injected, in place of it. `cores`: of the cluster, and
+    of that of a restart; 0: as many as there are.
     """
 
     sentence: str
@@ -86,6 +88,7 @@ class Query:
     wall_clock: WallClock | None = None  # None: the machine's
     outage_seconds: float = 0.0
     task_dies: bool = False
+    cores: tuple[int, int] = (0, 0)
 
     def identities(self, batch: int) -> list[Identity]:
         first = sum(self.batches[:batch])
@@ -123,7 +126,8 @@ QUERIES: Final[Mapping[str, Query]] = {
     EMPTY_BATCHES_JOB: Query(sentence="the second and the last batch are empty", batches=(4, 0, 8, 0)),
     EDGE_CASE_VALUES_JOB: _in_equal_batches(
         GeneratedInput(make_row_of_one_line, splits=SPLITS, rows_per_split=EDGE_CASE_INPUT.rows_per_split),
-        "keys and values are empty or long, hold quotes, commas, slashes, line ends; keys differ in one character",
+        "keys and values are empty or long, hold quotes, commas, slashes, line ends, control characters; keys differ "
+        "in one character; event times are out of order",
     ),
     EQUAL_ROWS_JOB: _in_equal_batches(EQUAL_ROWS_INPUT, "rows differ in nothing but their offsets"),
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
@@ -135,6 +139,9 @@ QUERIES: Final[Mapping[str, Query]] = {
     **{job: _of_one_row_each(batches) for job, batches in LONG_QUERIES.items()},
     FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
     RETRIED_TASK_JOB: Query(sentence="a task of Spark has done its work, dies, and is run again", task_dies=True),
+    SMALLER_CLUSTER_JOB: Query(
+        sentence="a restart has two cores instead of five, and batches have as many partitions", cores=(5, PARTITIONS)
+    ),
     OUTAGE_JOB: Query(
         sentence="a day and an hour pass before each restart", wall_clock=DAY_BEFORE, outage_seconds=OUTAGE_SECONDS
     ),
@@ -156,10 +163,10 @@ def anomalies_of(
     return judge(ledger, replace(ending, finished=not ending.failure), rows=rows, fields=fields)
 
 
-def frame_of_batch(session: SparkSession, query: Query, batch: int) -> DataFrame:
+def frame_of_batch(session: SparkSession, query: Query, batch: int, *, cores: int = 0) -> DataFrame:
     if query.ledger is LEDGER:
         first = sum(query.batches[:batch])
-        return rows_of(session.range(first, first + query.batches[batch], 1, PARTITIONS).toDF("value"))
+        return rows_of(session.range(first, first + query.batches[batch], 1, cores or PARTITIONS).toDF("value"))
     rows = [tuple(query.ledger.rows[identity]) for identity in query.identities(batch)]
     return session.createDataFrame(rows, COLUMNS)
 

@@ -23,6 +23,7 @@ from sinkproof.foreach_batch.certifying_query import (
     KILL,
     LOSE,
     QUERIES,
+    SMALLER_CLUSTER_JOB,
     UNANSWERED,
 )
 from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
@@ -110,7 +111,7 @@ def deaths_around_commits() -> Iterator[Schedule]:
     for batch in (1, BATCHES):
         yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, batch, KILL),))
         yield Schedule((Fault(COORDINATOR, AFTER_COMMIT, batch, LOSE),))
-    for job in (MANY_CHECKPOINTS_JOB, OUTAGE_JOB, LARGE_BATCHES_JOB, EMPTY_BATCHES_JOB):
+    for job in (MANY_CHECKPOINTS_JOB, OUTAGE_JOB, SMALLER_CLUSTER_JOB, LARGE_BATCHES_JOB, EMPTY_BATCHES_JOB):
         batch = max(2, len(QUERIES[job].batches) - 1)
         yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, batch, KILL),), job=job)
 

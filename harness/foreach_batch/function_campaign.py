@@ -21,6 +21,7 @@ from sinkproof.foreach_batch.certifying_query import (
     LARGE_BATCH_ROWS,
     LONG_QUERIES,
     QUERIES,
+    SMALLER_CLUSTER_JOB,
     TWELVE_BATCHES,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
@@ -243,6 +244,11 @@ class SimulatedFunctionCampaign(Campaign):
                 return
             yield Schedule((fault,), job=OUTAGE_JOB)
 
+    def smaller_clusters(self) -> Iterator[Schedule]:
+        yield Schedule(job=SMALLER_CLUSTER_JOB)
+        experiments = list(self.usual.experiments())
+        yield from (Schedule((fault,), job=SMALLER_CLUSTER_JOB) for fault in experiments[:EXPERIMENTS_LEAST])
+
     def left_out(self) -> str:
         """The first stage that did not come to its end because the budget has ended; empty if there is none."""
         stages = self.results.coverage.stages if self.should_stop(self.results) else ()
@@ -280,6 +286,9 @@ ERRORS_AND_OTHER_BATCHES: Final[Plan] = (
 )
 FAR_LARGER_BATCHES: Final = Stage(name="far larger batches", schedules=SimulatedFunctionCampaign.far_larger_batches)
 MANY_MORE_BATCHES: Final = Stage(name="many more batches", schedules=SimulatedFunctionCampaign.long_queries)
+SMALLER_CLUSTERS: Final = Stage(
+    name="a smaller cluster after a restart", schedules=SimulatedFunctionCampaign.smaller_clusters
+)
 ERRORS_ELSEWHERE: Final = Stage(
     name="errors of calls that only other batches make, or recoveries",
     schedules=errors_elsewhere,
@@ -292,6 +301,7 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     Stage(name="deaths where only such batches lead", schedules=SimulatedFunctionCampaign.deaths_in_other_batches),
     Stage(name="a death inside one call", explore=SimulatedFunctionCampaign.crash_inside),
     Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
+    SMALLER_CLUSTERS,
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
     ERRORS_ELSEWHERE,
 )

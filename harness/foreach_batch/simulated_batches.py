@@ -38,7 +38,7 @@ from sinkproof.foreach_batch.certifying_query import (
 )
 from sinkproof.foreach_batch.failing_jobs import failing_if_told, fails_jobs, let_jobs_fail
 from sinkproof.foreach_batch.outside_points import outside_points
-from sinkproof.foreach_batch.spark_clock import day_of_spark
+from sinkproof.foreach_batch.seen_by_spark import cluster_of_cores, day_of_spark
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation, named
@@ -113,6 +113,7 @@ class SimulatedQuery:
         self._error: Fault | None = None
         self._write_batch: Callable[[Any, int], Any] = contract.given.write_batch  # of the current driver
         self._is_called = False
+        self._cores = 0  # of the cluster; 0: as many as there are
         self._seconds = 0.0  # by which the wall clock is ahead, after an outage
         self._restarts: list[Callable[[], None]] = []  # the function may raise, as an error was injected
         self._may_fail = False
@@ -154,7 +155,9 @@ class SimulatedQuery:
         self._may_fail = may_fail
         self._visit, self._ending, self._is_over = visit, Observation(), False
         self._seconds = self.input.outage_seconds if state.faults else 0.0
-        with outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files):
+        self._cores = self.input.cores[bool(state.faults)]
+        outside = outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files)
+        with outside, cluster_of_cores(self.session, self._cores):
             self._start_driver()
             while self.query != MicroBatches(len(self.input.batches)) and not (self._ending.failure or self._is_over):
                 if self.query.phase is BatchPhase.COMMITTED:
@@ -200,7 +203,7 @@ class SimulatedQuery:
 
     def _run_batch(self, *, notes_early: bool) -> None:
         batch = self.query.batch
-        frame = frame_of_batch(self.session, self.input, batch)
+        frame = frame_of_batch(self.session, self.input, batch, cores=self._cores)
         self.batch = batch
         self.reach(BEFORE_BATCH)
         rows = self.input.identities(batch)

@@ -20,15 +20,17 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, passes, places, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
-from sinkproof.subject.numbers_in_code import has_name
+from sinkproof.subject.names_in_code import LOCKS, has_name
 from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
     LATE_FIRST_ROWS_JOB,
     LATE_SETTLING_JOB,
+    OTHER_HOSTS_JOB,
     SCALE_IN_AND_OUT_JOB,
     SCALE_IN_JOB,
     SLOW_DETECTION_JOB,
     SPARSE_JOB,
+    TOGETHER,
 )
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
@@ -68,6 +70,14 @@ def commits_in_containers(campaign: CampaignView) -> Iterator[Schedule]:
     idle = campaign.run_traced(Schedule(job=IN_CONTAINERS_JOB))
     for kind in ("pause", "stop"):
         yield from (Schedule((fault,), job=IN_CONTAINERS_JOB) for fault in within(idle, "notify_complete", kind))
+
+
+def commits_on_other_hosts(campaign: CampaignView) -> Iterator[Schedule]:
+    """Where locks are taken, which may lie in folders that no other host sees: pauses within commits."""
+    if has_name(campaign.runner.files, *LOCKS):
+        job = IDLE_COMMITS + TOGETHER + OTHER_HOSTS_JOB
+        idle = campaign.run_traced(Schedule(job=job))
+        yield from (Schedule((fault,), job=job) for fault in within(idle, "notify_complete", "pause"))
 
 
 def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:

@@ -207,10 +207,11 @@ def _in_recovery(recovered: RunResult, kind: str) -> Iterator[Schedule]:
 
 
 def restarts_on_other_hosts(campaign: CampaignView) -> Iterator[Schedule]:
-    """Deaths of the job after which states name what an attempt has kept, and of one attempt; the last ones first: what
-    a reader has seen of a target is much by then.
+    """Deaths of the job after which states name what an attempt has kept, and of one attempt, before it has committed
+    and after; the last ones first: what a reader has seen of a target is much by then.
     """
-    for kind, points in (("kill-job", (DECIDED, "notify_complete.before")), ("kill", ("notify_complete.before",))):
+    committed = ("notify_complete.before", "notify_complete.after")
+    for kind, points in (("kill-job", (DECIDED, *committed)), ("kill", committed)):
         faults = [fault for fault in spread(campaign.baseline, kind) if fault.point in points]
         yield from (Schedule((fault,), job=OTHER_HOSTS_JOB) for fault in reversed(faults))
 

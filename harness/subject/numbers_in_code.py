@@ -14,6 +14,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Final
 
+from sinkproof.subject.names_in_code import has_name
+
 CLOCKS: Final = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "timestamp", "total_seconds"}
 )
@@ -42,26 +44,12 @@ def has_number_between(files: Collection[str], least: int, most: int) -> bool:
 
 
 def makes_digests(files: Collection[str]) -> bool:
-    return any(not DIGESTS.isdisjoint(_names_in(path)) for path in files)
+    return has_name(files, *DIGESTS)
 
 
 def counts_in_bytes(files: Collection[str]) -> bool:
     """What counts in one begins anew at 128 or 256."""
-    return any(not IN_A_BYTE.isdisjoint(_names_in(path)) for path in files)
-
-
-def has_name(files: Collection[str], name: str) -> bool:
-    """Of a variable, an attribute or a module."""
-    return any(name in _names_in(path) for path in files)
-
-
-@cache
-def _names_in(path: str) -> frozenset[str]:
-    """Of variables, attributes and modules."""
-    nodes = list(ast.walk(ast.parse(Path(path).read_bytes(), path)))
-    imported = (each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names)
-    called = (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
-    return frozenset((*imported, *called))
+    return has_name(files, *IN_A_BYTE)
 
 
 @cache

@@ -270,7 +270,10 @@ EVERY_JOB: Final = {
     ),
     LONG_WAITS_JOB: _spec("a suspended attempt resumes when another one has waited for three seconds", patient=True),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
-    OTHER_HOSTS_JOB: _spec("each restart has other hosts, without what was in folders like /tmp", other_hosts=True),
+    OTHER_HOSTS_JOB: _spec(
+        "each attempt is on a host of its own (name, time zone, local locks); restarts find no files in /tmp",
+        other_hosts=True,
+    ),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
     # Elsewhere a read is no point: a death before it leaves what one before the next change does.

@@ -11,6 +11,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.failing_jobs import FAIL, PROPERTY
+from sinkproof.foreach_batch.seen_by_spark import SHUFFLED
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.sink_adapters.protocol import Row
 
@@ -29,10 +30,26 @@ class Properties(dict[str, str]):
 PROPERTIES = Properties()
 
 
+class Settings(dict[str, str]):
+    """Of a session, or of Spark."""
+
+    def set(self, name: str, value: object) -> None:
+        self[name] = str(value)
+
+    def remove(self, name: str) -> None:
+        del self[name]
+
+
+SETTINGS = Settings({SHUFFLED: "2"})
+
+
 class Frame:
     """The part of a DataFrame that functions without Spark need, and of its session."""
 
-    sparkContext = SimpleNamespace(_jvm=PROPERTIES)  # noqa: N815
+    conf = SETTINGS
+    sparkContext = SimpleNamespace(  # noqa: N815
+        _jvm=PROPERTIES, _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(conf=lambda: SETTINGS))
+    )
 
     def __init__(self, values: range, *, rows: list[Any] | None = None, fails: bool = False) -> None:
         self.values, self.rows, self.fails = values, rows, fails

@@ -28,7 +28,6 @@ from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
-from sinkproof.chaos.processes.container_process_id import be_in_a_container
 from sinkproof.chaos.processes.process_wide_state import (
     end_as_the_interpreter,
     end_orderly,
@@ -61,6 +60,7 @@ class Recipe:
     wall_clock: WallClock | None = None  # None: the machine's
     thread_pace: str = ""  # one of PACES; "": as fast as they are
     contained: bool = False  # the sink's own code sees the process id of a container's first
+    shared: str = ""  # the folder that all hosts see, of an attempt that is on a host of its own; "": it is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,12 +234,20 @@ class _Inner:
                 self.arm(None)
 
     def do_open(self, call: str, fields: dict[str, Any], random_state: Any) -> Any:
-        if self.recipe.contained:
-            be_in_a_container(self.watched.files)
+        self.see_another_machine(fields["subtask"], fields["generation"])
         self.sink = resolve(self.recipe.maker)(*self.recipe.arguments, clock=self.clock)
         random = Random(0)
         random.setstate(random_state)
         return self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
+
+    def see_another_machine(self, subtask: int, generation: int) -> None:
+        if self.recipe.contained or self.recipe.shared:
+            from sinkproof.chaos.processes.seen_machine import be_in_a_container, be_on_a_host
+
+            if self.recipe.contained:
+                be_in_a_container(self.watched.files)
+            if self.recipe.shared:
+                be_on_a_host(subtask, generation, self.watched.files, shared=Path(self.recipe.shared))
 
     def do_leave(self, call: str) -> None:
         """Releases the sink; another one is made in this process."""

@@ -13,7 +13,7 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.chaos.processes import container_process_id
+from sinkproof.chaos.processes import seen_machine
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
@@ -105,8 +105,8 @@ def test_only_the_named_modules_see_it(tmp_path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(container_process_id.sys.modules, "in_a_container", module)
-        container_process_id.be_in_a_container([str(tmp_path / "module.py")])
+        patch.setitem(seen_machine.sys.modules, "in_a_container", module)
+        seen_machine.be_in_a_container([str(tmp_path / "module.py")])
     assert (1, 1, os.sep, os.getcwd()) == (module.os.getpid(), module.number(), module.sep, module.os.getcwd())
     assert os.getpid() > 1
 

@@ -15,14 +15,16 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.processes.files_of_hosts import CACHES, on_own_host
 from sinkproof.chaos.schedule import parse
-from sinkproof.execution.files_of_hosts import CACHES, on_own_host
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.loading import load
+from sinkproof.subject.names_in_code import sees_its_host
 from sinkproof.subject.scratch import Scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("watch_of_system_calls")]
+SINKS_OF_HOSTS: Final = Path(__file__).parents[2] / "support/sinks_of_hosts.py"
 STAGE: Final = "restarts on other hosts, without files of the first ones"
 SINK: Final = """\
 import json, os, shutil, tempfile
@@ -163,3 +165,36 @@ def test_a_command_refuses_the_job() -> None:
     contract = copy(load("files/two-phase"))
     contract.kind = "command"
     assert "sinks in Python" in impossible(parse("job=other-hosts no-fault"), contract, "process")
+
+
+@pytest.mark.parametrize(
+    ("name", "oracle"),
+    [
+        *(("ByHost", "O2"), ("ByImportedHost", "O2"), ("ByLocalDay", "O2"), ("LockedOnOneHost", "O1")),
+        *(("ByCheckpoint", ""), ("ByDayOfUtc", ""), ("LockedForAll", "")),
+    ],
+)
+def test_what_only_one_host_sees_is_another_thing_on_another(name: str, oracle: str, tmp_path: Path) -> None:
+    contract = load(f"{SINKS_OF_HOSTS}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="data", path=tmp_path, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        campaign.carry_out([each for each in PROCESS_PLAN if each.name == STAGE])
+    assert ({oracle} if oracle else set()) == {finding.oracle for finding in results.findings}
+    assert all("other-hosts" in finding.schedule for finding in results.findings)
+    assert results.coverage.stages[0].run > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "sees_it"),
+    [
+        ("from socket import gethostname", True),
+        ("os.uname().nodename", True),
+        ("os.environ['HOSTNAME']", True),
+        ("datetime.fromtimestamp(seconds)", True),
+        ("os.replace(a, b)", False),
+    ],
+)
+def test_code_that_may_see_its_host_is_known(code: str, sees_it: bool, tmp_path: Path) -> None:
+    (tmp_path / "sink.py").write_text(code)
+    assert sees_it is sees_its_host([str(tmp_path / "sink.py")])

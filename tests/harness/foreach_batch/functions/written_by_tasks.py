@@ -29,15 +29,28 @@ def append(df, batch_id):
 
 def replace(df, batch_id):
     """Right."""
-    folder = _folder(batch_id, anew=False)
+    df.foreachPartition(_writing_files_to(_folder(batch_id, anew=True)))
 
+
+def spread(df, batch_id):
+    """Wrong: a smaller cluster leaves files of the larger one."""
+    cores = df.sparkSession.sparkContext.defaultParallelism
+    df.repartition(cores).foreachPartition(_writing_files_to(_folder(batch_id, anew=False)))
+
+
+def replace_partitions(df, batch_id):
+    """Wrong: a batch that is run again may have fewer partitions."""
+    df.foreachPartition(_writing_files_to(_folder(batch_id, anew=False)))
+
+
+def _writing_files_to(folder):
     def write(rows):
         name = f"{folder}/{TaskContext.get().partitionId()}.jsonl"
         with open(f"{name}.{os.getpid()}", "w") as file:
             file.writelines(f"{json.dumps([row.split, row.offset])}\n" for row in rows)
         os.replace(file.name, name)
 
-    df.foreachPartition(write)
+    return write
 
 
 def committed(scratch):

@@ -1,4 +1,6 @@
-"""Moves the day that Spark itself sees. Its JVM keeps the true time, but says in which zone it is asked for."""
+"""What Spark itself sees of the day and of its cluster. Its JVM keeps the true time, but says in which zone it is asked
+for; and it says how many cores there are, although there are two.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,15 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTING: Final = "spark.sql.session.timeZone"
 ZONES: Final = {False: "-11:00", True: "+13:00"}  # a day apart, at each moment
+CORES: Final = "spark.default.parallelism"  # what a session says, unless it is told how many there are
+SHUFFLED: Final = "spark.sql.shuffle.partitions"
 ASKED: Final = re.compile(r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b")
 
 
@@ -32,6 +36,24 @@ def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool
         yield
     finally:
         session.conf.set(SETTING, before)
+
+
+@contextmanager
+def cluster_of_cores(session: SparkSession, cores: int) -> Iterator[None]:
+    """0: the cluster is as it is."""
+    if not cores:
+        yield
+        return
+    of_context: Any = session.sparkContext._jsc.sc().conf()  # the scheduler reads it each time
+    shuffled = session.conf.get(SHUFFLED)
+    assert shuffled is not None
+    of_context.set(CORES, str(cores))
+    session.conf.set(SHUFFLED, cores)
+    try:
+        yield
+    finally:
+        of_context.remove(CORES)
+        session.conf.set(SHUFFLED, shuffled)
 
 
 @cache

@@ -1,0 +1,88 @@
+"""Lets a sink's own code see another machine than this one: the process id that it has in a container, or a host of its
+own, with a name, a time zone, and locks that no other host knows.
+
+In its own modules only: the libraries that it calls tell processes apart by their true ids, and reach hosts by their
+true names. But the time zone is that of the process, and locks are those of all Python code.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from sinkproof.chaos.processes.files_of_hosts import on_own_host
+
+FIRST: Final = 1  # the id of a container's first process
+TRUE_NAMES: Final = frozenset({socket.gethostname(), os.uname().nodename, platform.node()})
+ZONES: Final = ("EAST-9", "WEST10")
+
+
+class _Instead(ModuleType):
+    """A module, but for some functions."""
+
+    def __init__(self, module: ModuleType, functions: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__(module.__name__)
+        self._module = module
+        vars(self).update(functions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def be_in_a_container(files: Collection[str]) -> None:
+    """For the rest of this process. `files`: of modules that have been imported."""
+    _show(files, {os: {"getpid": lambda: FIRST}})
+
+
+def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, shared: Path) -> None:
+    """The same, on the host of this attempt alone; a successor has another time zone. `shared`: the folder of all."""
+    name, true_uname = f"host-{subtask}-{generation}", os.uname()
+
+    def uname() -> os.uname_result:
+        return os.uname_result((true_uname[0], name, *true_uname[2:]))
+
+    def named(_: str = "") -> str:
+        return name
+
+    locks = {each: _unless_local(getattr(fcntl, each), shared) for each in ("flock", "lockf")}
+    names = {"gethostname": named, "getfqdn": named}
+    _show(files, {os: {"uname": uname}, socket: names, platform: {"node": named}, fcntl: locks})
+    for each, lock in locks.items():
+        setattr(fcntl, each, lock)
+    os.environ.update(HOSTNAME=name, TZ=ZONES[(subtask + generation) % len(ZONES)])
+    time.tzset()
+    for module in _modules_of(files):  # `HOST = socket.gethostname()`
+        texts = {variable: value for variable, value in vars(module).items() if isinstance(value, str)}
+        vars(module).update({variable: name for variable, value in texts.items() if value in TRUE_NAMES})
+
+
+def _unless_local(lock: Callable[..., Any], shared: Path) -> Callable[..., Any]:
+    """What one host has locked for itself is free on the others: granted at once."""
+
+    def granted(file: Any, *how: Any) -> Any:
+        descriptor = file if isinstance(file, int) else file.fileno()
+        is_local = bool(on_own_host([os.readlink(f"/proc/self/fd/{descriptor}")], shared))
+        return None if is_local else lock(file, *how)
+
+    return granted
+
+
+def _show(files: Collection[str], instead: Mapping[ModuleType, Mapping[str, Callable[..., Any]]]) -> None:
+    """Modules and functions, in whatever variable of a module of these files they are."""
+    shown: dict[int, Any] = {id(module): _Instead(module, functions) for module, functions in instead.items()}
+    for module, functions in instead.items():
+        shown |= {id(getattr(module, name)): function for name, function in functions.items()}
+    for module in _modules_of(files):
+        vars(module).update({name: shown[id(value)] for name, value in vars(module).items() if id(value) in shown})
+
+
+def _modules_of(files: Collection[str]) -> list[ModuleType]:
+    return [each for each in list(sys.modules.values()) if getattr(each, "__file__", None) in files]

@@ -1,0 +1,36 @@
+"""Which names stand in a sink's own code: of variables, attributes and modules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+HOST: Final = frozenset(
+    {
+        *("gethostname", "getfqdn", "uname", "node", "getnode"),
+        *("fromtimestamp", "localtime", "strftime", "mktime", "ctime", "now", "today", "astimezone"),
+    }
+)
+HOSTNAME: Final = "HOSTNAME"  # in the environment
+LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
+
+
+def has_name(files: Collection[str], *names: str) -> bool:
+    """Any of these."""
+    return any(not _names_in(path).isdisjoint(names) for path in files)
+
+
+def sees_its_host(files: Collection[str]) -> bool:
+    """Whether the code may come to know the host that it runs on: its name, or its time zone."""
+    return has_name(files, *HOST) or any(HOSTNAME in Path(path).read_text(errors="replace") for path in files)
+
+
+@cache
+def _names_in(path: str) -> frozenset[str]:
+    nodes = list(ast.walk(ast.parse(Path(path).read_bytes(), path)))
+    imported = (each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names)
+    called = (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
+    return frozenset((*imported, *called))

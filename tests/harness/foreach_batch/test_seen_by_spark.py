@@ -1,0 +1,87 @@
+"""Spark sees another day after an outage, where a function asks Spark for it, and other cores in another cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import parse
+from sinkproof.foreach_batch.certify_function import simulated_query
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, SMALLER_CLUSTER_JOB, anomalies_of
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.function_campaign import (
+    EXPERIMENTS_LEAST,
+    SIMULATED_FUNCTION_PLAN,
+    SMALLER_CLUSTERS,
+    SimulatedFunctionCampaign,
+)
+from sinkproof.foreach_batch.function_results import FunctionResults
+from sinkproof.foreach_batch.seen_by_spark import SETTING, day_of_spark
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.reports.progress import SILENT
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch, clear_folder
+
+from ...support.explored_functions import FUNCTIONS
+
+
+class Session:
+    """The settings of a session."""
+
+    def __init__(self) -> None:
+        self.conf, self.settings = self, {SETTING: "UTC"}
+
+    def get(self, name: str) -> str:
+        return self.settings[name]
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+
+@pytest.mark.parametrize(
+    ("code", "zones"),
+    [
+        ("df.withColumn('day', current_date())", ("-11:00", "+13:00")),
+        ("df.selectExpr('current_timestamp() AS at')", ("-11:00", "+13:00")),
+        ("datetime.now()", ("UTC", "UTC")),
+    ],
+)
+def test_a_day_passes_where_the_code_asks_spark_for_it(code: str, zones: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "function.py"
+    file.write_text(code)
+    session: Any = Session()
+    seen = []
+    for is_next in (False, True):
+        with day_of_spark(session, [str(file)], is_next=is_next):
+            seen.append(session.get(SETTING))
+        assert "UTC" == session.get(SETTING)
+    assert zones == tuple(seen)
+
+
+@pytest.mark.slow
+def test_what_a_larger_cluster_has_left_is_there_beside_what_a_smaller_one_writes(tmp_path: Path) -> None:
+    functions = [
+        load(f"{FUNCTIONS}/written_by_tasks.py:{name}") for name in ("spread", "replace_partitions", "replace")
+    ]
+    schedule = parse(f"job={SMALLER_CLUSTER_JOB} {BEFORE_COMMIT}#2=kill-job")
+    found = []
+    with simulated_query(functions[0], Scratch(name="cores", path=tmp_path), progress=SILENT) as query:
+        for function in functions:
+            clear_folder(tmp_path)
+            ending, _, _ = follow(SimulatedQuery(function, query.scratch, query.session), schedule)
+            found.append([anomaly.oracle for anomaly in anomalies_of(ending, "append")])
+        assert 2 == query.session.sparkContext.defaultParallelism
+    assert [["O2"], ["O2"], []] == found
+
+
+def test_deaths_in_the_larger_cluster_are_tried(query: Callable[[str], SimulatedQuery]) -> None:
+    made = query("replace")
+    results = FunctionResults(made.contract, made.scratch, progress=SILENT)
+    campaign = SimulatedFunctionCampaign(made, results, deadline=Deadline(60))
+    assert campaign.prepare()
+    campaign.carry_out([stage for stage in SIMULATED_FUNCTION_PLAN if stage == SMALLER_CLUSTERS])
+    assert [1 + EXPERIMENTS_LEAST] == [stage.run for stage in results.coverage.stages]

@@ -1,0 +1,142 @@
+"""Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll. Wrong, as another host sees
+another name, day or lock: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sinkproof import Batch, Claim, Context
+from sinkproof.subject.scratch import Scratch
+
+HOST = socket.gethostname()
+
+
+class WritesFiles:
+    """A file for each checkpoint of a subtask, or for what of it has one `name`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[list[Any]] = []
+        self.pending: dict[int, list[list[Any]]] = {}
+
+    def open(self, context: Context) -> None:
+        self.context = context
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"{subtask}-{checkpoint}", rows)
+
+    def write(self, batch: Batch) -> None:
+        self.rows += [[row.split, row.offset, row.event_time_ms] for row in batch]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(f"{self.context.subtask}-{older}", self.pending.pop(older))
+
+    def publish(self, name: str, rows: list[list[Any]]) -> None:
+        named: dict[str, list[list[Any]]] = {}
+        for row in rows:
+            named.setdefault(self.named(name, row[2] / 1000), []).append(row[:2])
+        for each, its in named.items():
+            self.replace(self.folder / f"{each}.json", its)
+
+    def named(self, name: str, seconds: float) -> str:
+        return name
+
+    def replace(self, path: Path, value: Any) -> None:
+        temporary = self.folder / f"new-{self.context.subtask}-{self.context.generation}"
+        temporary.write_text(json.dumps(value))
+        os.replace(temporary, path)
+
+
+class NamesHosts(WritesFiles):
+    def named(self, name: str, seconds: float) -> str:
+        return f"{socket.gethostname()}-{name}"
+
+
+class NamesImportedHosts(WritesFiles):
+    def named(self, name: str, seconds: float) -> str:
+        return f"{HOST}-{name}"
+
+
+class NamesLocalDays(WritesFiles):
+    def named(self, name: str, seconds: float) -> str:
+        return f"{datetime.fromtimestamp(seconds):%Y-%m-%d}-{name}"
+
+
+class NamesDaysOfUtc(WritesFiles):
+    def named(self, name: str, seconds: float) -> str:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}-{name}"
+
+
+class ListsFiles(WritesFiles):
+    """A reader sees what a list names."""
+
+    def __init__(self, folder: Path, locks: Path) -> None:
+        super().__init__(folder)
+        self.lock = locks / f"{folder.name}.lock"
+
+    def publish(self, name: str, rows: list[list[Any]]) -> None:
+        self.replace(self.folder / f"{name}.json", [row[:2] for row in rows])
+        with self.lock.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            listed = self.folder / "listed"
+            names = json.loads(listed.read_text()) if listed.exists() else []
+            self.replace(listed, sorted({*names, name}))
+
+
+class ByCheckpoint:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+    made: Any = WritesFiles
+
+    def sink(self, scratch: Scratch) -> WritesFiles:
+        return self.made(scratch.path)  # type: ignore[no-any-return]
+
+    def committed(self, scratch: Scratch) -> Iterator[list[int]]:
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+
+
+class ByHost(ByCheckpoint):
+    made = NamesHosts
+
+
+class ByImportedHost(ByCheckpoint):
+    made = NamesImportedHosts
+
+
+class ByLocalDay(ByCheckpoint):
+    made = NamesLocalDays
+
+
+class ByDayOfUtc(ByCheckpoint):
+    made = NamesDaysOfUtc
+
+
+class LockedForAll(ByCheckpoint):
+    rescales = False
+
+    def sink(self, scratch: Scratch) -> WritesFiles:
+        return ListsFiles(scratch.path, scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[list[int]]:
+        listed = scratch.path / "listed"
+        for name in json.loads(listed.read_text()) if listed.exists() else []:
+            yield from json.loads((scratch.path / f"{name}.json").read_text())
+
+
+class LockedOnOneHost(LockedForAll):
+    def sink(self, scratch: Scratch) -> WritesFiles:
+        return ListsFiles(scratch.path, Path(tempfile.gettempdir()))
