@@ -50,6 +50,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             keys_of_two_splits(campaign),
             errors_with_large_batches(campaign),
             messages_in_other_jobs(campaign),
+            declines_before_lost_notifications(campaign),
             declines_before_rescaled_restarts(campaign),
             rescaled_restarts_of_other_jobs(campaign),
             restarts_with_uneven_parallelism(campaign),
@@ -86,6 +87,16 @@ def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
             yield from (Schedule((fault,), job=job) for fault in faults)
             if kind == "decline":
                 yield from (Schedule((fault, DECISIONS[0]), job=job) for fault in faults)
+
+
+def declines_before_lost_notifications(campaign: CampaignView) -> Iterator[Schedule]:
+    """What was aborted goes with the next checkpoint, and of that nobody hears."""
+    votes = [fault for fault in places(campaign.baseline, "decline") if fault.point == VOTE and "sink" in fault.actor]
+    lost = [Fault(COORDINATOR, "checkpoint.notify", time, "lose") for time in (1, 2, 3, 4)]
+    for vote in votes:
+        if vote.occurrence <= 2:
+            next_ones = lost[:2] if vote.occurrence == 1 else lost[2:]
+            yield from (Schedule((vote, *some)) for some in (next_ones, next_ones[:1], next_ones[1:]))
 
 
 def declines_before_rescaled_restarts(campaign: CampaignView) -> Iterator[Schedule]:

@@ -24,6 +24,7 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
+from sinkproof.subject.numbers_in_code import widths_of_padded_numbers
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
@@ -58,6 +59,7 @@ CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 # In these jobs processes are tried after whole-job kills.
 DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB)  # not each case is a statement of its own
+WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
 
@@ -194,7 +196,13 @@ def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
-    """The number of the successor has a digit more: zombies, and a death of the whole job."""
+    """The number of the successor has a digit more: zombies, and a death of the whole job. That of a checkpoint has one
+    more than its name has been given.
+    """
     zombies = single_faults.zombies_at_first_steps(campaign)
     yield from (replace(zombie, ids=SEVEN_DIGITS) for zombie in zombies)
     yield Schedule((Fault(COORDINATOR, DECIDED, 1, "kill-job"),), ids=SEVEN_DIGITS)
+    for width in widths_of_padded_numbers(campaign.runner.files):
+        deaths = (Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2))
+        if width in WIDTHS:
+            yield from (Schedule(faults, ids=10**width - 2) for faults in ((), *((death,) for death in deaths)))

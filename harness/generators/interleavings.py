@@ -117,9 +117,12 @@ def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator
 
 
 def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
-    """Before the whole job died no notification arrived, so each subtask has several checkpoints to commit."""
+    """Before the whole job died no notification arrived, so each subtask has several checkpoints to commit. Then both
+    pause at one line: each finds what the other has done since, for further checkpoints.
+    """
     before, recovery = _recovery_of_several(campaign)
     yield from (Schedule((*before, fault)) for fault in within(recovery, "open", "pause", calls_skipped=1))
+    yield from (Schedule((*before, *faults)) for faults in both_within(recovery, "open", "pause", calls_skipped=1))
 
 
 def _recovery_of_several(campaign: CampaignView) -> tuple[tuple[Fault, ...], RunResult]:
@@ -223,12 +226,12 @@ def _when_restored(recovery: RunResult, kind: str) -> Iterator[Fault]:
             yield Fault(actor, point, occurrence, kind)
 
 
-def both_within(run: RunResult, call: str, kind: str) -> Iterator[tuple[Fault, ...]]:
+def both_within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0) -> Iterator[tuple[Fault, ...]]:
     """Two subtasks at the same line, in the same call for the same checkpoint: the first to pause resumes first."""
     first: dict[str, dict[str, Fault]] = {}
     for name in run.names:
         own = replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == name])
-        for fault in within(own, call, kind):
+        for fault in within(own, call, kind, calls_skipped=calls_skipped):
             first.setdefault(fault.point, {})[name] = fault
     for faults in first.values():
         if len(faults) > 1:

@@ -30,6 +30,7 @@ DIGESTS: Final = frozenset(
 )
 WITHOUT_DOCSTRINGS: Final = 2
 IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
+PADDED: Final = re.compile(r"[%:]0(\d{1,2})d|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 PORT: Final = "port"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
@@ -50,6 +51,12 @@ def makes_digests(files: Collection[str]) -> bool:
 def counts_in_bytes(files: Collection[str]) -> bool:
     """What counts in one begins anew at 128 or 256."""
     return has_name(files, *IN_A_BYTE)
+
+
+def widths_of_padded_numbers(files: Collection[str]) -> list[int]:
+    """Digits that numbers are padded to: `f"{number:05d}"`, `"%05d"`, `zfill(5)`."""
+    found = (match for path in files for match in PADDED.findall(Path(path).read_text(errors="replace")))
+    return sorted({int(digits) for match in found for digits in match if digits})
 
 
 @cache

@@ -252,3 +252,51 @@ class WrittenShort(PartFiles):
         for file in sorted(scratch.path.glob("*.json")):
             with suppress(ValueError):
                 yield from json.loads(file.read_text())
+
+
+class WaitingForTheNext(Parts):
+    """Wrong: what was aborted waits for the notification of the very next checkpoint."""
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        others = {older: rows for older, rows in self.aborted.items() if older != checkpoint_id - 1}
+        self.aborted = {older: rows for older, rows in self.aborted.items() if older not in others}
+        super().notify_complete(checkpoint_id)
+        self.aborted = others
+
+
+class AbortedAndLost(PartFiles):
+    make = WaitingForTheNext
+
+
+class Listing(Parts):
+    """Right if names have digits enough: each list of files has all of the one before, which is the last by name."""
+
+    digits = 9
+
+    def publish(self, part: str, rows: Any) -> None:
+        super().publish(part, rows)
+        subtask, checkpoint = part.split("-")
+        lists = sorted(self.folder.glob(f"{subtask}-*.list"))
+        listed = json.loads(lists[-1].read_text()) if lists else []
+        new = self.folder / f"{subtask}-{int(checkpoint):0{self.digits}d}.new"
+        self.fill(new, json.dumps(sorted({*listed, part})).encode())
+        new.rename(new.with_suffix(".list"))
+
+
+class ListingByThreeDigits(Listing):
+    """Wrong: 1000 is before 999, as f"{999:03d}" shows."""
+
+    digits = 3
+
+
+class ListedParts(PartFiles):
+    make = Listing
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        newest = {file.name.split("-")[0]: file for file in sorted(scratch.path.glob("*.list"))}
+        for part in (part for file in newest.values() for part in json.loads(file.read_text())):
+            yield from json.loads((scratch.path / f"{part}.json").read_text())
+
+
+class ListedByThreeDigits(ListedParts):
+    make = ListingByThreeDigits

@@ -16,6 +16,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import (
     combined,
+    declines_before_lost_notifications,
     declines_before_rescaled_restarts,
     errors_with_large_batches,
     keys_of_two_splits,
@@ -24,6 +25,7 @@ from sinkproof.generators.combinations import (
     restarts_from_one_checkpoint,
     zombies_with_successors_that_die,
 )
+from sinkproof.generators.high_yield import longer_generations
 from sinkproof.generators.interleavings import crashes_within_rescaled_recoveries, faults_in_restored_attempts
 from sinkproof.generators.single_faults import errors_in_reused_processes
 from sinkproof.subject.loading import load
@@ -55,6 +57,8 @@ def findings_of(name: str, stages: list[Stage], *, folder: Path) -> CampaignResu
     ("name", "generator", "found", "schedule"),
     [
         ("AbortedAndRescaled", declines_before_rescaled_restarts, {"O1"}, "job=scale-in sink[0].acknowledge.before"),
+        ("AbortedAndLost", declines_before_lost_notifications, {"O1"}, "sink[0].acknowledge.before#1=decline"),
+        ("ListedByThreeDigits", longer_generations, {"O1"}, "ids=998 "),
         ("UnalignedAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=unaligned+scale-"),
         ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),
         ("SparseAndLost", messages_in_other_jobs, {"O1"}, "job=sparse checkpoint.notify"),
@@ -81,6 +85,8 @@ def test_what_harms_a_sink_together_is_found(
         pytest.param(
             *("PartFiles", (combined, faults_in_restored_attempts, errors_in_reused_processes), 250), marks=LONGER
         ),
+        ("PartFiles", (declines_before_lost_notifications,), 12),
+        ("ListedParts", (longer_generations,), 8),
         ("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50),
         pytest.param("RescaledAndLeft", (crashes_within_rescaled_recoveries,), 50, marks=LONGER),
         pytest.param("SuspendedAndFenced", (zombies_with_successors_that_die,), 30, marks=LONGER),
