@@ -38,6 +38,7 @@ OTHERWISE: Final = (SPARSE_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB, EMPTY_BATCHES
 RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, SPARSE_JOB)
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
+RESTARTS_OF_LOOP: Final = 12  # what keeps a few attempts keeps three, five or ten
 LATER: Final = 4  # which notification, of twelve
 MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
 OPENED_AGAIN: Final = tuple(Fault("sink[0]", "open.after", time, "kill-job") for time in (2, 3))
@@ -56,6 +57,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             restarts_with_uneven_parallelism(campaign),
             failing_targets_in_rescaled_recoveries(campaign),
             restarts_from_one_checkpoint(campaign),
+            crash_loops(campaign),
             zombies_with_successors_that_die(campaign),
         )
     )
@@ -155,6 +157,13 @@ def restarts_from_one_checkpoint(campaign: CampaignView) -> Iterator[Schedule]:
     for job in (*RESTARTED, *rescaled):
         for death in (COMMITTED, *DECISIONS[1:]):
             yield from (Schedule((death, *OPENED_AGAIN[:times]), job=job) for times in (1, 2))
+
+
+def crash_loops(campaign: CampaignView) -> Iterator[Schedule]:
+    """The job dies again and again, before it is restored or right after: what is kept for a few attempts is gone."""
+    for point in ("open.before", "open.after"):
+        again = (Fault("sink[0]", point, time, "kill-job") for time in range(2, RESTARTS_OF_LOOP + 1))
+        yield Schedule((DECISIONS[1], *again))
 
 
 def zombies_with_successors_that_die(campaign: CampaignView) -> Iterator[Schedule]:

@@ -15,6 +15,7 @@ from sinkproof.chaos.faults.unanswered_call import CALLS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.combinations import crash_loops
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
@@ -46,6 +47,7 @@ def unusual_situations(campaign: CampaignView) -> Iterator[Schedule]:
     yield Schedule(tuple(all_notifications_but_the_last(many)), job=MANY_CHECKPOINTS_JOB)
     declined = [fault for fault in spread(many, "decline", times=EACH) if fault.actor == "sink[0]"]
     yield Schedule(tuple(declined[: FAILURES_TOLERATED - 1]), job=MANY_CHECKPOINTS_JOB)
+    yield from crash_loops(campaign)
     if campaign.contract.expires_after is None:  # else each transaction would have expired
         yield Schedule(job=LONG_IDLE_JOB)
     yield Schedule(job=MANY_KEYS_JOB)

@@ -16,6 +16,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import (
     combined,
+    crash_loops,
     declines_before_lost_notifications,
     declines_before_rescaled_restarts,
     errors_with_large_batches,
@@ -58,6 +59,7 @@ def findings_of(name: str, stages: list[Stage], *, folder: Path) -> CampaignResu
     [
         ("AbortedAndRescaled", declines_before_rescaled_restarts, {"O1"}, "job=scale-in sink[0].acknowledge.before"),
         ("AbortedAndLost", declines_before_lost_notifications, {"O1"}, "sink[0].acknowledge.before#1=decline"),
+        ("StagedForAFewAttempts", crash_loops, {"O1"}, "checkpoint.persist.after#2=kill-job sink[0].open.before"),
         ("ListedByThreeDigits", longer_generations, {"O1"}, "ids=998 "),
         ("UnalignedAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=unaligned+scale-"),
         ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),
@@ -85,7 +87,7 @@ def test_what_harms_a_sink_together_is_found(
         pytest.param(
             *("PartFiles", (combined, faults_in_restored_attempts, errors_in_reused_processes), 250), marks=LONGER
         ),
-        ("PartFiles", (declines_before_lost_notifications,), 12),
+        ("PartFiles", (declines_before_lost_notifications, crash_loops), 14),
         ("ListedParts", (longer_generations,), 8),
         ("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50),
         pytest.param("RescaledAndLeft", (crashes_within_rescaled_recoveries,), 50, marks=LONGER),
