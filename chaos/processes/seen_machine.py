@@ -49,7 +49,7 @@ def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, share
     def uname() -> os.uname_result:
         return os.uname_result((true_uname[0], name, *true_uname[2:]))
 
-    def named(_: str = "") -> str:
+    def named(*_: str) -> str:
         return name
 
     locks = {each: _unless_local(getattr(fcntl, each), shared) for each in ("flock", "lockf")}

@@ -92,7 +92,7 @@ def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def declines_before_lost_notifications(campaign: CampaignView) -> Iterator[Schedule]:
-    """What was aborted goes with the next checkpoint, and of that nobody hears."""
+    """What was aborted goes with the next checkpoint, of which no notification arrives."""
     votes = [fault for fault in places(campaign.baseline, "decline") if fault.point == VOTE and "sink" in fault.actor]
     lost = [Fault(COORDINATOR, "checkpoint.notify", time, "lose") for time in (1, 2, 3, 4)]
     for vote in votes:

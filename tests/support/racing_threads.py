@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -109,9 +108,12 @@ class FlushesInTime(NumbersFiles):
                 self.rename(names)
         threading.Thread(target=self.work, daemon=True).start()
 
+    def wait(self, seconds: float) -> None:
+        threading.Event().wait(seconds)
+
     def work(self) -> None:
         while self.has_rows.wait():
-            time.sleep(30)
+            self.wait(30)
             with self.guard:
                 self.flush()
                 if self.publishes:

@@ -41,7 +41,7 @@ class Calls(Protocol):
 
 
 class ThreadPace(ABC):
-    """Of the attempt whose thread of the calls makes this."""
+    """Of one attempt. Its thread of the calls makes this."""
 
     def __init__(self, calls: Calls) -> None:
         self.calls, self.seconds_left = calls, HELD_SECONDS_IN_ALL
@@ -82,7 +82,7 @@ class OvertakenThreads(ThreadPace):
         super().__init__(calls)
         self.passed: Counter[int] = Counter()  # points, by thread
         self.held: Counter[str] = Counter()  # times, by point
-        self.someone_waits = threading.Lock()
+        self.one_waits = threading.Lock()
 
     def hold(self, point: str) -> None:
         thread = threading.get_ident()
@@ -90,7 +90,7 @@ class OvertakenThreads(ThreadPace):
         others = sys._current_frames().keys() - {thread}
         if self.held[point] == OVERTAKEN_AT_A_LINE or all(map(is_waiting, others)):
             return
-        if not self.someone_waits.acquire(blocking=False):
+        if not self.one_waits.acquire(blocking=False):
             return
         self.held[point] += 1
         try:
@@ -98,7 +98,7 @@ class OvertakenThreads(ThreadPace):
             while self._passed_by_others(thread) < until and not deadline.over:
                 threading.Event().wait(OVERTAKEN_STEP_SECONDS)
         finally:
-            self.someone_waits.release()
+            self.one_waits.release()
 
     def _passed_by_others(self, thread: int) -> int:
         return sum(self.passed.copy().values()) - self.passed[thread]
@@ -111,18 +111,22 @@ class ImpatientThreads(ThreadPace):
 
     def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
-        wait, wait_for, get, sleep = Condition.wait, Condition.wait_for, Queue.get, time.sleep
+        wait, wait_for, get, sleep = Condition.wait, Condition.wait_for, Queue.get, vars(time)["sleep"]
 
-        def wait_less(condition: Condition, timeout: float | None = None) -> bool:
-            return any(wait(condition, step) for step in self.steps_of(timeout))
+        def wait_less(condition: Condition, *given: float | None, timeout: float | None = None) -> bool:
+            return any(wait(condition, step) for step in self.steps_of(*given or (timeout,)))
 
-        def wait_less_for(condition: Condition, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-            return any(wait_for(condition, predicate, step) for step in self.steps_of(timeout)) and predicate()
+        def wait_less_for(
+            condition: Condition, predicate: Callable[[], Any], *given: float | None, timeout: float | None = None
+        ) -> Any:
+            is_met = any(wait_for(condition, predicate, step) for step in self.steps_of(*given or (timeout,)))
+            return is_met and predicate()
 
-        def get_sooner(queue: Queue[Any], block: bool = True, timeout: float | None = None) -> Any:
-            for step in self.steps_of(timeout if block else None):
+        def get_sooner(queue: Queue[Any], *given: Any, block: bool = True, timeout: float | None = None) -> Any:
+            waits, seconds = [*given, *(block, timeout)[len(given) :]]
+            for step in self.steps_of(seconds if waits else None):
                 with suppress(Empty):
-                    return get(queue, block, step)
+                    return get(queue, waits, step)
             raise Empty
 
         def sleep_less(seconds: float) -> None:

@@ -1,0 +1,63 @@
+"""A thread that waits for long goes on when two calls were answered, whatever of the standard library it waits in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+WAITS = """
+import queue, threading, time
+from sinkproof.reference_engine.shells.process.thread_pace import ImpatientThreads
+
+class Calls:
+    answers, is_called = 0, False
+
+calls, begun, told = Calls(), threading.Event(), threading.Event()
+ImpatientThreads(calls)
+met = []
+
+filled = queue.Queue()
+filled.put("row")
+
+def got(rows, *given, **named):
+    try:
+        return rows.get(*given, **named)
+    except queue.Empty:
+        return "empty"
+
+def met_on_condition():
+    condition = threading.Condition()
+    with condition:
+        return condition.wait_for(lambda: False, timeout=1000)
+
+def work():
+    begun.set()
+    met.append({waits})
+    told.set()
+
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+while not told.wait(0.01):
+    calls.answers += 1
+print(met)
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "met"),
+    [
+        ("threading.Event().wait(1000)", "False"),
+        ("threading.Event().wait(timeout=1000)", "False"),
+        ("vars(time)['sleep'](1000)", "None"),
+        ("got(queue.Queue(), timeout=1000)", "'empty'"),
+        ("got(queue.Queue(), True, 1000)", "'empty'"),
+        ("got(filled, True, 1000)", "'row'"),
+        ("met_on_condition()", "False"),
+    ],
+)
+def test_its_time_is_over_early(waits: str, met: str) -> None:
+    script = WAITS.format(waits=waits)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert f"[{met}]" == done.stdout.strip()
