@@ -123,7 +123,8 @@ class ImpatientThreads(ThreadPace):
             return is_met and predicate()
 
         def get_sooner(queue: Queue[Any], *given: Any, block: bool = True, timeout: float | None = None) -> Any:
-            waits, seconds = [*given, *(block, timeout)[len(given) :]]
+            waits: bool = given[0] if given else block
+            seconds: float | None = given[1] if len(given) > 1 else timeout
             for step in self.steps_of(seconds if waits else None):
                 with suppress(Empty):
                     return get(queue, waits, step)
