@@ -137,7 +137,7 @@ def parse(text: str, *, kinds: frozenset[str] | None = None) -> Schedule:
         if re.fullmatch(r"job=[a-z][a-z0-9-]*(?:\+[a-z][a-z0-9-]*)?", word):
             job = FORMER_JOB_NAMES.get(word[4:], word[4:])
             continue
-        match = FAULT.fullmatch(word)
+        match = FAULT.fullmatch(word.removeprefix(f"{COORDINATOR}."))
         if match is None:
             raise ScheduleError(f"cannot read {word!r} in the schedule. A fault looks like {example()!r}")
         if kinds is not None and match["kind"] not in kinds:

@@ -38,6 +38,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 from weakref import finalize
 
+from sinkproof.chaos.processes.interval_timer import set_timer, timer
 from sinkproof.chaos.standard_library import is_standard_module
 
 SIGNALS: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGCHLD")
@@ -175,7 +176,7 @@ def _aspects() -> Iterator[Aspect]:
     of its signal.
     """
     yield _replaced, _replace
-    yield partial(signal.getitimer, signal.ITIMER_REAL), lambda left: signal.setitimer(signal.ITIMER_REAL, *left)
+    yield timer, set_timer
     for number in (getattr(signal, name) for name in SIGNALS):
         yield partial(in_c.getsignal, number), partial(_set_signal, number)
     yield partial(in_c.pthread_sigmask, signal.SIG_BLOCK, ()), partial(in_c.pthread_sigmask, signal.SIG_SETMASK)

@@ -32,6 +32,7 @@ from sinkproof.workload.jobs import (
     SPARSE_JOB,
     TOGETHER,
 )
+from sinkproof.workload.rows import SINKS
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
@@ -58,9 +59,13 @@ def pauses_within_full_commits(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def two_pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """Both subtasks pause at the same line: each finds a partial commit of the other."""
-    for faults in both_within(campaign.run_traced(Schedule(job=IDLE_COMMITS)), "notify_complete", "pause"):
-        yield Schedule(faults, job=IDLE_COMMITS)
+    """Both subtasks pause at the same line: each finds a partial commit of the other. Also while both have several
+    checkpoints to commit: the first one commits further ones beside the second.
+    """
+    lost = tuple(Fault(COORDINATOR, "checkpoint.notify", time, "lose") for time in range(1, SINKS + 1))
+    for alone in (Schedule(job=IDLE_COMMITS), Schedule(lost, job=FULL_COMMITS)):
+        for faults in both_within(campaign.run_traced(alone), "notify_complete", "pause"):
+            yield replace(alone, faults=(*alone.faults, *faults))
 
 
 def commits_in_containers(campaign: CampaignView) -> Iterator[Schedule]:

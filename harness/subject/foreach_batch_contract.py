@@ -57,8 +57,15 @@ class ForeachBatchContract:
                 setattr(self, name, call)
 
 
-def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContract:
-    """Raises ContractError unless it takes (df, batch_id) and can be found by name."""
+def active_spark() -> Any:
+    """The context of Spark that runs in this process; None: there is none."""
+    return getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
+
+
+def of_function(locator: str, function: Callable[..., Any], *, spark_before: Any = None) -> ForeachBatchContract:
+    """Raises ContractError unless it takes (df, batch_id) and can be found by name. `spark_before`: that ran before its
+    module was imported.
+    """
     try:
         inspect.signature(function).bind(None, 0)
     except TypeError as error:
@@ -68,8 +75,7 @@ def of_function(locator: str, function: Callable[..., Any]) -> ForeachBatchContr
         ) from error
     if "<locals>" in function.__qualname__:
         raise ContractError(f"{locator}: it is defined inside a function. Move it to the top level of its module")
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    if getattr(context, "_active_spark_context", None) is not None:
+    if active_spark() not in (None, spark_before):
         raise ContractError(
             f"{locator}: importing the module starts Spark. Put that below if __name__ == '__main__': the function is "
             "given DataFrames of a session that is not yours"

@@ -33,7 +33,7 @@ from sinkproof.chaos.processes.process_wide_state import subjects_state
 from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS
 from sinkproof.subject.command_contract import PREFIX, CommandContract
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.foreach_batch_contract import of_function
+from sinkproof.subject.foreach_batch_contract import active_spark, of_function
 
 EXAMPLE: Final = """
     class MyContract:
@@ -64,9 +64,10 @@ def load(locator: str) -> Contract:
             "or your own contract as path/to/file.py:Class or package.module:Class"
         )
     with subjects_state():
+        spark_before = active_spark()
         found = _found(place, locator)
         if isfunction(found):
-            return Contract(locator, of_function(locator, found), kind="foreach_batch")
+            return Contract(locator, of_function(locator, found, spark_before=spark_before), kind="foreach_batch")
         return check(locator, found)
 
 

@@ -45,7 +45,7 @@ from sinkproof.workload.rows import (
 
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
-ZOMBIE_AFTER_HUNDREDS_MS: Final = 4120  # the same, after five hundred
+ZOMBIE_AFTER_HUNDREDS_MS: Final = 4920  # the same, after six hundred
 SLOW_DETECTION_MS: Final = 16  # a checkpoint that has all votes is complete, and sinks are notified, within 10
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
 OVERTAKEN_STRETCH: Final = 5
@@ -72,6 +72,7 @@ SCALE_IN_AND_OUT_JOB: Final = "scale-in-and-out"
 THREE_TO_TWO_JOB: Final = "three-to-two"
 TWO_TO_FIVE_JOB: Final = "two-to-five"
 FIVE_TO_THREE_JOB: Final = "five-to-three"
+FOUR_TO_ONE_JOB: Final = "four-to-one"
 REBATCHED_JOB: Final = "rebatched"
 CLOCK_SKEW_JOB: Final = "clock-skew"
 TWO_SINKS_JOB: Final = "two-sinks"
@@ -108,7 +109,7 @@ TOGETHER: Final = "+"  # joins the names of two jobs
 
 JOBS: Final = (STANDARD, SPARSE_JOB)
 RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
-UNEVENLY_RESCALED_JOBS: Final = (THREE_TO_TWO_JOB, TWO_TO_FIVE_JOB, FIVE_TO_THREE_JOB)
+UNEVENLY_RESCALED_JOBS: Final = (THREE_TO_TWO_JOB, TWO_TO_FIVE_JOB, FIVE_TO_THREE_JOB, FOUR_TO_ONE_JOB)
 VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
@@ -167,6 +168,7 @@ EVERY_JOB: Final = {
     THREE_TO_TWO_JOB: _spec("three sink subtasks, and restored with two", plan=with_sinks(3), later=with_sinks(2)),
     TWO_TO_FIVE_JOB: _spec("restored with five sink subtasks instead of two", later=with_sinks(5)),
     FIVE_TO_THREE_JOB: _spec("five sink subtasks, and restored with three", plan=with_sinks(5), later=with_sinks(3)),
+    FOUR_TO_ONE_JOB: _spec("four sink subtasks, and restored with one", plan=with_sinks(4), later=with_sinks(1)),
     ZOMBIE_LATE_JOB: _spec(
         "a suspended attempt resumes after newer attempts have completed one or two checkpoints",
         timing=Timing(suspended=ZOMBIE_LATE_MS),
@@ -187,7 +189,7 @@ EVERY_JOB: Final = {
         timing=Timing(suspended=ZOMBIE_VERY_LATE_MS),
     ),
     HUNDREDS_OF_CHECKPOINTS_JOB: _spec(
-        "five hundred checkpoints; a suspended attempt resumes after them",
+        "six hundred checkpoints; a suspended attempt resumes after them",
         source=HUNDREDS_OF_CHECKPOINTS_INPUT,
         timing=Timing(suspended=ZOMBIE_AFTER_HUNDREDS_MS),
     ),

@@ -152,3 +152,21 @@ def test_a_library_that_crashes_without_its_function_for_the_end_does_not_set_th
     command = [sys.executable, "-m", "sinkproof", "replay", "no-fault", "mine.py:Mine", "--on", "simulated"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (0, True) == (done.returncode, "24 rows committed; upheld" in done.stdout), done.stderr
+
+
+def test_a_timer_of_ours_that_goes_on_is_not_taken_for_the_subjects() -> None:
+    program = """
+import signal
+from sinkproof.chaos.processes.process_wide_state import subjects_state
+
+signal.setitimer(signal.ITIMER_REAL, 500)
+for _ in range(3):
+    with subjects_state():
+        assert 490 < signal.getitimer(signal.ITIMER_REAL)[0]
+    signal.setitimer(signal.ITIMER_REAL, 900)
+    with subjects_state():
+        assert 890 < signal.getitimer(signal.ITIMER_REAL)[0]
+    signal.setitimer(signal.ITIMER_REAL, 500)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)

@@ -28,6 +28,10 @@ def test_the_documented_example_is_parsed() -> None:
     assert Fault(COORDINATOR, "checkpoint.notify", 3, "lose") == schedule.faults[1]
 
 
+def test_the_name_of_the_coordinator_may_be_written() -> None:
+    assert parse("checkpoint.notify#1=lose") == parse("coordinator.checkpoint.notify#1=lose")
+
+
 @pytest.mark.parametrize(
     "text", ["", "sink[0].commit.after=kill", "sink[0].commit.after#0=kill", "nonsense", "a#1=b=c"]
 )

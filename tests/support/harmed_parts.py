@@ -92,6 +92,17 @@ class AbortedAndRescaled(PartFiles):
     make = RestoringTheLastAborted
 
 
+class RestoringTwo(Parts):
+    """Wrong: a subtask restores what it had, and what one other had."""
+
+    def kept(self, restored: list[Restored]) -> list[Restored]:
+        return restored[:2]
+
+
+class RestoredByOne(PartFiles):
+    make = RestoringTwo
+
+
 class MergingOffsets(Parts):
     """Wrong: of the offsets that two subtasks have seen it keeps the larger one, and drops what the other has not."""
 

@@ -92,6 +92,8 @@ from ctypes import c_uint8
 AS_REMEMBERED: Final = BY_CHECKPOINT.format(is_new="(checkpoint,) not in own")
 NEWER_THAN_ALL: Final = BY_CHECKPOINT.format(is_new="not own or (checkpoint,) > max(own)")
 
+HANG_SECONDS: Final = 600.0  # of a call with 20,000 rows, on a busy machine
+
 
 @pytest.fixture(autouse=True)
 def _as_much_time_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +116,8 @@ def explored_by(stage: str, folder: Path, sink: str, *, before: Sequence[Stage] 
     contract = load(f"{file}:Of")
     (folder / "scratch").mkdir()
     results = CampaignResults(contract=contract, shell="process")
-    with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
+    scratch = Scratch(name="data", path=folder / "scratch", shell="process")
+    with process_runner(contract, scratch, hang_seconds=HANG_SECONDS) as runner:
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
         campaign.carry_out([*before, *(each for each in PROCESS_PLAN if each.name == stage)])
     return results

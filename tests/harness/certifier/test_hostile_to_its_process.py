@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -149,6 +150,7 @@ def test_what_an_import_starts_in_the_process_of_the_command_is_ended(tmp_path: 
     (tmp_path / "starts.py").write_text(subject("module", started))
     before = children_of(os.getpid())
     assert load_to_read(f"{tmp_path}/starts.py:Contract").given.committed
+    sys.modules["starts"].child.wait()
     assert before == children_of(os.getpid())
 
 

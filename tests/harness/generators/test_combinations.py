@@ -24,6 +24,7 @@ from sinkproof.generators.combinations import (
     messages_in_other_jobs,
     rescaled_restarts_of_other_jobs,
     restarts_from_one_checkpoint,
+    restarts_with_uneven_parallelism,
     zombies_with_successors_that_die,
 )
 from sinkproof.generators.high_yield import longer_generations
@@ -60,6 +61,7 @@ def findings_of(name: str, stages: list[Stage], *, folder: Path) -> CampaignResu
         ("AbortedAndRescaled", declines_before_rescaled_restarts, {"O1"}, "job=scale-in sink[0].acknowledge.before"),
         ("AbortedAndLost", declines_before_lost_notifications, {"O1"}, "sink[0].acknowledge.before#1=decline"),
         ("StagedForAFewAttempts", crash_loops, {"O1"}, "checkpoint.persist.after#2=kill-job sink[0].open.before"),
+        ("RestoredByOne", restarts_with_uneven_parallelism, {"O1"}, "job=four-to-one checkpoint.persist.after"),
         ("ListedByThreeDigits", longer_generations, {"O1"}, "ids=998 "),
         ("UnalignedAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=unaligned+scale-"),
         ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),

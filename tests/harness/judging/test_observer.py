@@ -17,7 +17,7 @@ from sinkproof.workload.ledger import Identity
 
 @pytest.mark.parametrize(
     ("job", "least", "most"),
-    [(MANY_CHECKPOINTS_JOB, 12, 15), (HUNDREDS_OF_CHECKPOINTS_JOB, DECISIONS_READ + 50, DECISIONS_READ + 60)],
+    [(MANY_CHECKPOINTS_JOB, 12, 15), (HUNDREDS_OF_CHECKPOINTS_JOB, DECISIONS_READ + 60, DECISIONS_READ + 80)],
 )
 def test_the_target_is_read_before_decisions_but_not_before_each_of_hundreds(
     job: str, least: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
