@@ -141,6 +141,7 @@ def test_a_zombie_from_before_all_that_is_remembered_repeats_its_rows(
     assert {zombie} == {finding.schedule for finding in results.findings}
 
 
+@pytest.mark.longer
 def test_a_sink_that_refuses_what_is_older_than_its_last_commit_is_acquitted(tmp_path: Path) -> None:
     results = explored(tmp_path, NEWER_THAN_ALL, kept=40)
     (stage,) = results.coverage.stages
