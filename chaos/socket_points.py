@@ -6,6 +6,8 @@ speed. The connection is of no use afterwards. Encrypted connections, and those 
 
 from __future__ import annotations
 
+import os
+import re
 import select
 import socket
 from collections.abc import Callable, Iterator
@@ -19,12 +21,24 @@ METHODS: Final = ("send", "sendall")
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
 READ_BYTES: Final = 1 << 16
+REQUEST: Final = re.compile(rb"(?:DELETE|GET|HEAD|PATCH|POST|PUT) \S+ HTTP/1")
+REFUSAL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 12\r\nConnection: close\r\n"
+    b"\r\nunavailable\n"
+)
+
+
+OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
+
+
+class Unavailable(OSError):
+    """Raised by `reach`: if a request of HTTP is about to be sent, its reply is REFUSAL; anything else is sent."""
 
 
 @contextmanager
 def socket_points(reach: Callable[[str], None]) -> Iterator[None]:
     """`reach` is called right before bytes are sent; an OSError that it raises is raised by the call, and ends the
-    connection: before they are sent, or (Unanswered) after the reply to them has come.
+    connection: before they are sent, or (Unanswered) after the reply to them has come. Unavailable is not raised.
     """
     for name in METHODS:
         setattr(socket.socket, name, _watched(getattr(socket.socket, name), reach))
@@ -40,6 +54,9 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
         if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
             try:
                 reach(POINT)
+            except Unavailable:
+                if REQUEST.match(arguments[0]):
+                    _answer_instead(connection)
             except Unanswered:
                 send(connection, *arguments)
                 _drop_reply(connection)
@@ -58,6 +75,18 @@ def _drop_reply(connection: socket.socket) -> None:
         while select.select([connection], [], [], wait)[0] and connection.recv(READ_BYTES):
             wait = 0.0
     _disconnect(connection)
+
+
+def _answer_instead(connection: socket.socket) -> None:
+    """What the client sends from now on is not read, and what it reads is the refusal. Its end is kept open: else the
+    client would fail as it sends the body.
+    """
+    its, other = socket.socketpair()
+    other.sendall(REFUSAL)
+    other.shutdown(socket.SHUT_WR)
+    os.dup2(its.fileno(), connection.fileno())
+    its.close()
+    OTHER_ENDS.append(other)
 
 
 def _disconnect(connection: socket.socket) -> None:

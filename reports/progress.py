@@ -36,6 +36,7 @@ DOING: Final = {
     "error": "failing a call of {actor}",
     "fail": "failing all calls of {actor}",
     "unanswered": "losing the reply to a call of {actor}",
+    "unavailable": "answering a request of {actor} by 503",
     "lose": "losing a notification",
     "decline": "declining a vote",
     **dict.fromkeys(

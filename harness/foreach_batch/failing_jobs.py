@@ -19,6 +19,7 @@ from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, ERROR, INJECT
 from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.names_in_code import HTTP, has_name
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
@@ -101,13 +102,15 @@ class FunctionCampaign(Protocol):
 
 def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
     """In the second of the batches: in its rows, from its beginning and from each later line on that runs jobs of
-    Spark, and before and after each of its calls to the outside.
+    Spark, and before and after each of its calls to the outside; those of HTTP are refused, too.
     """
     yield from _errors_of_jobs(campaign)
+    is_http = has_name(campaign.contract.given.files, *HTTP)
+    kinds = (*KINDS_AT_CALLS, "unavailable") if is_http else KINDS_AT_CALLS
     passed: Counter[str] = Counter()
     for _, point, batch in campaign.usual.trail:
         passed[point] += 1
-        for kind in KINDS_AT_CALLS if batch == 1 and point not in POINTS else ():
+        for kind in kinds if batch == 1 and point not in POINTS else ():
             if KINDS[kind].applies(SINK, point):
                 yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
 

@@ -23,6 +23,7 @@ from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.lines import LineTracer, Unanswered, line_on_stack
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault
+from sinkproof.chaos.socket_points import Unavailable
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
@@ -52,7 +53,7 @@ from sinkproof.workload.ledger import Identity, Ledger
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswered}
+FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswered, "unavailable": Unavailable}
 RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
     rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
 )

@@ -30,6 +30,7 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
+from sinkproof.subject.names_in_code import HTTP, has_name
 from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     LONG_WAITS_JOB,
@@ -49,6 +50,7 @@ WAITED_FOR_MOST: Final = 6  # each takes some seconds
 IN_COMMIT_MOST: Final = 60  # passes of lines
 PAUSES_IN_A_RUN: Final = 4  # of one attempt; of eight a seventh do not find their points
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
+REQUESTS_IN_RECOVERY: Final = 12
 
 
 # -- every occurrence of every named point: the simulated shell ----------------------------------
@@ -120,6 +122,22 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     first, last = (first_of_each_call(baseline, "unanswered", since=since) for since in (0, last_decision(baseline)))
     yield from (Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *_requests(campaign, "unanswered"))))
+    yield from refused_requests(campaign)
+
+
+def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
+    """Of a client of HTTP: the service is unavailable, also in recoveries before and after a commit."""
+    if not has_name(campaign.runner.files, *HTTP):
+        return
+    yield from (Schedule((fault,)) for fault in _requests(campaign, "unavailable"))
+    committed = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
+    for death in (Fault(COORDINATOR, DECIDED, 2, "kill-job"), committed):
+        recovered = campaign.run(Schedule((death,)))
+        passed = list(passes(recovered))
+        struck = (death.actor, death.point, death.occurrence)
+        after = passed[passed.index(struck) :] if struck in passed else []
+        faults = [Fault(*place, "unavailable") for place in after if KINDS["unavailable"].applies(*place[:2])]
+        yield from (Schedule((death, fault)) for fault in faults[:REQUESTS_IN_RECOVERY])
 
 
 def errors_in_recoveries(campaign: CampaignView) -> Iterator[Schedule]:

@@ -15,6 +15,7 @@ HOST: Final = frozenset(
     }
 )
 HOSTNAME: Final = "HOSTNAME"  # in the environment
+HTTP: Final = frozenset({"http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 
 

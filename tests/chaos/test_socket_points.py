@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import socket_points
+from sinkproof.chaos.socket_points import Unavailable, socket_points
 
 Pair = tuple[socket.socket, list[bytes]]
 
@@ -86,3 +86,30 @@ def test_sockets_of_this_machine_alone_have_none() -> None:
         here.sendall(b"request")
         assert b"request" == there.recv(100)
     assert [] == reached
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrived", "reply"),
+    [
+        (b"PUT /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
+        (b"INSERT INTO rows", [b"INSERT INTO rows"], b"done"),
+    ],
+)
+def test_a_request_of_http_is_refused_and_what_is_none_is_sent(
+    connected: Pair, sent: bytes, arrived: list[bytes], reply: bytes
+) -> None:
+    connection, received = connected
+    mine = threading.get_ident()
+
+    def reach(point: str) -> None:
+        if threading.get_ident() == mine and len(reached) < 1:
+            reached.append(point)
+            raise Unavailable("injected")
+
+    reached: list[str] = []
+    with socket_points(reach):
+        connection.sendall(sent)
+        if not arrived:
+            connection.sendall(b"the body")  # of a request that is refused already
+        assert connection.recv(100).startswith(reply)
+    assert arrived == received

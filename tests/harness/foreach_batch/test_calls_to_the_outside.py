@@ -86,7 +86,12 @@ def test_what_is_wrong_when_sqlite_fails_is_found(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "oracles"),
-    [("put", {}), ("swallow", {"error": {"O1"}, "unanswered": {"O1"}}), ("post", {"unanswered": {"O2"}})],
+    [
+        ("put", {}),
+        ("put_unchecked", {"unavailable": {"O1"}}),
+        ("swallow", {"error": {"O1"}, "unanswered": {"O1"}, "unavailable": {"O1"}}),
+        ("post", {"unanswered": {"O2"}}),
+    ],
 )
 def test_requests_to_a_service_fail_before_and_after_they_are_carried_out(
     campaign: Callable[..., tuple[Contract, ShellOutcome]], function: str, oracles: dict[str, set[str]]

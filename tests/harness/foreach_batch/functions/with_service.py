@@ -57,7 +57,10 @@ def request(method, df, batch_id):
     rows = json.dumps([(row.split, row.offset) for row in df.collect()])
     try:
         connection.request(method, f"/{batch_id}", rows)
-        connection.getresponse().read()
+        response = connection.getresponse()
+        response.read()
+        if response.status != 200:
+            raise http.client.HTTPException(response.reason)
     finally:
         connection.close()
 
@@ -68,6 +71,16 @@ def put(df, batch_id):
 
 def post(df, batch_id):
     request("POST", df, batch_id)
+
+
+def put_unchecked(df, batch_id):
+    """Wrong: a service that is unavailable says so by its status."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(Path(PORT).read_text()))
+    try:
+        connection.request("PUT", f"/{batch_id}", json.dumps([(row.split, row.offset) for row in df.collect()]))
+        connection.getresponse().read()
+    finally:
+        connection.close()
 
 
 def swallow(df, batch_id):

@@ -1,0 +1,44 @@
+"""A request of HTTP is not carried out, and its reply says so by a status: no client raises for that by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.schedule import parse
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.single_faults import refused_requests
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
+
+
+STAGE = next(stage for stage in PROCESS_PLAN if stage.name == "unanswered calls")
+REFUSED = Stage(name="refused", schedules=refused_requests)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "stage", "found"),
+    [
+        ("Unchecked", STAGE, {"O1"}),
+        ("UncheckedFirst", REFUSED, {"O2"}),
+        ("Checked", REFUSED, set()),
+        ("CheckedFirst", REFUSED, set()),
+    ],
+)
+def test_what_is_refused_is_sent_again_or_lost(name: str, stage: Stage, found: set[str], tmp_path: Path) -> None:
+    contract = load(f"{SUBJECTS}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="refused", path=tmp_path, shell="process")) as runner:
+        ProcessCampaign(runner, results).carry_out([stage])
+    assert found == {finding.oracle for finding in results.findings}
+    assert {"unavailable"} >= {parse(finding.schedule).faults[-1].kind for finding in results.findings}
+    assert results.coverage.runs > 10
+    assert ([], []) == (results.unknowns, results.coverage.unfired)

@@ -1,0 +1,166 @@
+"""Sinks that send each checkpoint by HTTP. Right: Checked, CheckedFirst. Wrong, as a status is no exception: Unchecked,
+and UncheckedFirst, which takes any status but 200 for "not there".
+
+Run as a program, this file is the server: what is posted is appended, what is put replaces what has its name.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from sinkproof import Batch, Claim, Context, Scratch
+
+
+class PutsParts:
+    """Each part has a name of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.rows: list[tuple[int, int]] = []
+        self.pending: dict[int, list[tuple[int, int]]] = {}
+
+    def open(self, context: Context) -> None:
+        self.me = context.subtask
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"{subtask}-{checkpoint}", rows)
+
+    def write(self, batch: Batch) -> None:
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.pending[checkpoint_id], self.rows = self.rows, []
+        return json.dumps(list(self.pending.items())).encode()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for older in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(f"{self.me}-{older}", self.pending[older])
+            del self.pending[older]
+
+    def publish(self, part: str, rows: list[tuple[int, int]]) -> None:
+        self.checked(self.ask("PUT", part, body=json.dumps(rows)))
+
+    def checked(self, status: int) -> None:
+        if status != 200:
+            raise ConnectionError(f"the server has answered by {status}")
+
+    def ask(self, method: str, part: str, *, body: str | None = None) -> int:
+        connection = HTTPConnection("127.0.0.1", self.port)
+        try:
+            connection.request(method, f"/{part}", body)
+            with connection.getresponse() as response:
+                response.read()
+                return response.status
+        finally:
+            connection.close()
+
+
+class PutsUnchecked(PutsParts):
+    def checked(self, status: int) -> None:
+        """Nothing."""
+
+
+class PostsParts(PutsParts):
+    """What is posted is there twice if it is posted twice; so it asks first."""
+
+    unknown = (404,)
+
+    def publish(self, part: str, rows: list[tuple[int, int]]) -> None:
+        status = self.ask("HEAD", part)
+        if status != 200:
+            if status not in self.unknown:
+                self.checked(status)
+            self.checked(self.ask("POST", part, body=json.dumps(rows)))
+
+
+class PostsUnlessTold(PostsParts):
+    unknown = (404, 503)
+
+
+class Checked:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+    rescales = False
+    made: Any = PutsParts
+
+    def setup(self, scratch: Scratch) -> None:
+        self.server = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
+        assert self.server.stdout is not None
+        (scratch.path / "port").write_text(self.server.stdout.readline())
+
+    def teardown(self, scratch: Scratch) -> None:
+        self.server.kill()
+        self.server.communicate()
+
+    def sink(self, scratch: Scratch) -> PutsParts:
+        return self.made(port_of(scratch))  # type: ignore[no-any-return]
+
+    def committed(self, scratch: Scratch) -> Iterator[list[int]]:
+        connection = HTTPConnection("127.0.0.1", port_of(scratch))
+        connection.request("GET", "/")
+        with connection.getresponse() as response:
+            rows = json.loads(response.read())
+        connection.close()
+        yield from rows
+
+
+class Unchecked(Checked):
+    made = PutsUnchecked
+
+
+class CheckedFirst(Checked):
+    made = PostsParts
+
+
+class UncheckedFirst(Checked):
+    made = PostsUnlessTold
+
+
+def port_of(scratch: Scratch) -> int:
+    return int((Path(scratch.path) / "port").read_text())
+
+
+class Handler(BaseHTTPRequestHandler):
+    parts: dict[str, list[list[int]]] = {}  # noqa: RUF012
+
+    def reply(self, status: int, text: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def rows(self) -> list[list[int]]:
+        length = int(self.headers["Content-Length"])
+        text = self.rfile.read(length)
+        if len(text) < length:
+            raise ConnectionError("the client has hung up")
+        return json.loads(text)  # type: ignore[no-any-return]
+
+    def do_PUT(self) -> None:
+        self.parts[self.path] = self.rows()
+        self.reply(200)
+
+    def do_POST(self) -> None:
+        self.parts[self.path] = self.parts.get(self.path, []) + self.rows()
+        self.reply(200)
+
+    def do_HEAD(self) -> None:
+        self.reply(200 if self.path in self.parts else 404)
+
+    def do_GET(self) -> None:
+        self.reply(200, json.dumps([row for rows in list(self.parts.values()) for row in rows]).encode())
+
+    def log_message(self, *arguments: Any) -> None:
+        """Nothing."""
+
+
+if __name__ == "__main__":
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        print(server.server_address[1], flush=True)
+        server.serve_forever()
