@@ -129,7 +129,7 @@ def port_of(scratch: Scratch) -> int:
 class Handler(BaseHTTPRequestHandler):
     parts: dict[str, list[list[int]]] = {}  # noqa: RUF012
 
-    def reply(self, status: int, text: bytes = b"") -> None:
+    def reply(self, status: int, *, text: bytes = b"") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200 if self.path in self.parts else 404)
 
     def do_GET(self) -> None:
-        self.reply(200, json.dumps([row for rows in list(self.parts.values()) for row in rows]).encode())
+        self.reply(200, text=json.dumps([row for rows in list(self.parts.values()) for row in rows]).encode())
 
     def log_message(self, *arguments: Any) -> None:
         """Nothing."""
