@@ -140,3 +140,6 @@ class LockedForAll(ByCheckpoint):
 class LockedOnOneHost(LockedForAll):
     def sink(self, scratch: Scratch) -> WritesFiles:
         return ListsFiles(scratch.path, Path(tempfile.gettempdir()))
+
+    def teardown(self, scratch: Scratch) -> None:
+        (Path(tempfile.gettempdir()) / f"{scratch.path.name}.lock").unlink(missing_ok=True)
