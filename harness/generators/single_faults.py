@@ -127,9 +127,10 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
     """Of a client of HTTP: the service is unavailable, also in recoveries before and after a commit."""
-    if not has_name(campaign.runner.files, *HTTP):
+    usual = [fault for fault in _requests(campaign, "unavailable") if campaign.can_inject(fault)]
+    if not usual or not has_name(campaign.runner.files, *HTTP):
         return
-    yield from (Schedule((fault,)) for fault in _requests(campaign, "unavailable"))
+    yield from (Schedule((fault,)) for fault in usual)
     committed = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
     for death in (Fault(COORDINATOR, DECIDED, 2, "kill-job"), committed):
         recovered = campaign.run(Schedule((death,)))
