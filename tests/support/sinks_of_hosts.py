@@ -84,16 +84,16 @@ class NamesDaysOfUtc(WritesFiles):
 class ListsFiles(WritesFiles):
     """A reader sees what a list names."""
 
-    def __init__(self, folder: Path, locks: Path) -> None:
+    def __init__(self, folder: Path, lock: Path) -> None:
         super().__init__(folder)
-        self.lock = locks / f"{folder.name}.lock"
+        self.lock = lock
 
     def publish(self, name: str, rows: list[list[Any]]) -> None:
         self.replace(self.folder / f"{name}.json", [row[:2] for row in rows])
         with self.lock.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             listed = self.folder / "listed"
-            names = json.loads(listed.read_text()) if listed.exists() else []
+            names = json.loads(listed.read_text() or "[]") if listed.exists() else []
             self.replace(listed, sorted({*names, name}))
 
 
@@ -129,17 +129,24 @@ class LockedForAll(ByCheckpoint):
     rescales = False
 
     def sink(self, scratch: Scratch) -> WritesFiles:
-        return ListsFiles(scratch.path, scratch.path)
+        return ListsFiles(scratch.path, scratch.path / "lock")
 
     def committed(self, scratch: Scratch) -> Iterator[list[int]]:
         listed = scratch.path / "listed"
-        for name in json.loads(listed.read_text()) if listed.exists() else []:
+        for name in json.loads(listed.read_text() or "[]") if listed.exists() else []:
             yield from json.loads((scratch.path / f"{name}.json").read_text())
 
 
 class LockedOnOneHost(LockedForAll):
     def sink(self, scratch: Scratch) -> WritesFiles:
-        return ListsFiles(scratch.path, Path(tempfile.gettempdir()))
+        return ListsFiles(scratch.path, Path(tempfile.gettempdir()) / f"{scratch.path.name}.lock")
 
     def teardown(self, scratch: Scratch) -> None:
         (Path(tempfile.gettempdir()) / f"{scratch.path.name}.lock").unlink(missing_ok=True)
+
+
+class LockedByWhatIsReplaced(LockedForAll):
+    """Wrong on one host, too: the next subtask locks the new list, while this one has waited for the old."""
+
+    def sink(self, scratch: Scratch) -> WritesFiles:
+        return ListsFiles(scratch.path, scratch.path / "listed")

@@ -25,6 +25,7 @@ from sinkproof.subject.scratch import Scratch
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("watch_of_system_calls")]
 SINKS_OF_HOSTS: Final = Path(__file__).parents[2] / "support/sinks_of_hosts.py"
+TWO_PAUSES: Final = "two pauses within commits"
 STAGE: Final = "restarts on other hosts, without files of the first ones"
 SINK: Final = """\
 import json, os, shutil, tempfile
@@ -198,3 +199,17 @@ def test_what_only_one_host_sees_is_another_thing_on_another(name: str, oracle: 
 def test_code_that_may_see_its_host_is_known(code: str, sees_it: bool, tmp_path: Path) -> None:
     (tmp_path / "sink.py").write_text(code)
     assert sees_it is sees_its_host([str(tmp_path / "sink.py")])
+
+
+@pytest.mark.parametrize(("name", "is_wrong"), [("LockedByWhatIsReplaced", True), ("LockedForAll", False)])
+def test_a_lock_on_a_file_that_is_replaced_is_two_locks(name: str, is_wrong: bool, tmp_path: Path) -> None:
+    """Whether the second subtask waits already when the first one goes on, is up to the machine: up to five times."""
+    contract, times = load(f"{SINKS_OF_HOSTS}:{name}"), 5 if is_wrong else 1
+    with process_runner(contract, Scratch(name="data", path=tmp_path, shell="process")) as runner:
+        for _ in range(times):
+            results = CampaignResults(contract=contract, shell="process")
+            ProcessCampaign(runner, results).carry_out([each for each in PROCESS_PLAN if each.name == TWO_PAUSES])
+            if results.findings:
+                break
+    assert ({"O1"} if is_wrong else set()) == {finding.oracle for finding in results.findings}
+    assert all("checkpoint.notify#2=lose sink[0]" in finding.schedule for finding in results.findings)
