@@ -15,37 +15,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from sinkproof import Batch, Claim, Context, Scratch
+from parts_of_checkpoints import PartsOfCheckpoints
+
+from sinkproof import Claim, Scratch
 
 
-class PutsParts:
+class PutsParts(PartsOfCheckpoints):
     """Each part has a name of its own."""
 
     def __init__(self, port: int) -> None:
+        super().__init__()
         self.port = port
-        self.rows: list[tuple[int, int]] = []
-        self.pending: dict[int, list[tuple[int, int]]] = {}
 
-    def open(self, context: Context) -> None:
-        self.me = context.subtask
-        for subtask, state in context.restored:
-            for checkpoint, rows in json.loads(state):
-                self.publish(f"{subtask}-{checkpoint}", rows)
-
-    def write(self, batch: Batch) -> None:
-        self.rows += [(row.split, row.offset) for row in batch]
-
-    def snapshot(self, checkpoint_id: int) -> bytes:
-        self.pending[checkpoint_id], self.rows = self.rows, []
-        return json.dumps(list(self.pending.items())).encode()
-
-    def notify_complete(self, checkpoint_id: int) -> None:
-        for older in [each for each in self.pending if each <= checkpoint_id]:
-            self.publish(f"{self.me}-{older}", self.pending[older])
-            del self.pending[older]
-
-    def publish(self, part: str, rows: list[tuple[int, int]]) -> None:
-        self.checked(self.ask("PUT", part, body=json.dumps(rows)))
+    def publish(self, name: str, rows: list[Any]) -> None:
+        self.checked(self.ask("PUT", name, body=json.dumps(rows)))
 
     def checked(self, status: int) -> None:
         if status != 200:
@@ -72,12 +55,12 @@ class PostsParts(PutsParts):
 
     unknown = (404,)
 
-    def publish(self, part: str, rows: list[tuple[int, int]]) -> None:
-        status = self.ask("HEAD", part)
+    def publish(self, name: str, rows: list[Any]) -> None:
+        status = self.ask("HEAD", name)
         if status != 200:
             if status not in self.unknown:
                 self.checked(status)
-            self.checked(self.ask("POST", part, body=json.dumps(rows)))
+            self.checked(self.ask("POST", name, body=json.dumps(rows)))
 
 
 class PostsUnlessTold(PostsParts):

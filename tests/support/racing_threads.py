@@ -14,44 +14,28 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from parts_of_checkpoints import PartsOfCheckpoints
+
 from sinkproof import Batch, Claim, Context
 from sinkproof.subject.scratch import Scratch
 
 
-class NumbersFiles:
+class NumbersFiles(PartsOfCheckpoints):
     """The rows of a checkpoint become numbered files of a folder, which is renamed when all are there."""
 
     def __init__(self, folder: Path, guard: AbstractContextManager[Any]) -> None:
         self.folder, self.guard, self.pool = folder, guard, ThreadPoolExecutor(2)
-        self.rows: list[tuple[int, int]] = []
-        self.pending: dict[int, list[tuple[int, int]]] = {}
+        super().__init__()
         self.number = 0
 
-    def open(self, context: Context) -> None:
-        self.me = context.subtask
-        for subtask, state in context.restored:
-            for checkpoint, rows in json.loads(state):
-                self.publish(f"{subtask}-{checkpoint}", rows)
-
-    def write(self, batch: Batch) -> None:
-        self.rows += [(row.split, row.offset) for row in batch]
-
-    def snapshot(self, checkpoint_id: int) -> bytes:
-        self.pending[checkpoint_id], self.rows = self.rows, []
-        return json.dumps(list(self.pending.items())).encode()
-
-    def notify_complete(self, checkpoint_id: int) -> None:
-        for older in [each for each in self.pending if each <= checkpoint_id]:
-            self.publish(f"{self.me}-{older}", self.pending.pop(older))
-
-    def publish(self, name: str, rows: list[tuple[int, int]]) -> None:
+    def publish(self, name: str, rows: list[Any]) -> None:
         staged, final = self.folder / f"{name}.staged-{os.getpid()}", self.folder / f"{name}.parts"
         if rows and not final.exists():
             staged.mkdir()
             list(self.pool.map(lambda row: self.write_file(staged, row), rows))
             os.rename(staged, final)
 
-    def write_file(self, folder: Path, row: tuple[int, int]) -> None:
+    def write_file(self, folder: Path, row: Any) -> None:
         with self.guard:
             number = self.number
             self.number = number + 1
@@ -63,13 +47,13 @@ class FlushesBeside(NumbersFiles):
 
     def __init__(self, folder: Path, guard: AbstractContextManager[Any]) -> None:
         super().__init__(folder, guard)
-        self.taken: list[tuple[int, int]] = []
+        self.taken: list[Any] = []
         self.written = threading.Semaphore(0)
         threading.Thread(target=self.work, daemon=True).start()
 
     def write(self, batch: Batch) -> None:
         with self.guard:
-            self.rows += [(row.split, row.offset) for row in batch]
+            super().write(batch)
         self.written.release()
 
     def work(self) -> None:
@@ -88,7 +72,7 @@ class FlushesBeside(NumbersFiles):
             self.rows, self.taken = self.taken, []
             return super().snapshot(checkpoint_id)
 
-    def write_file(self, folder: Path, row: tuple[int, int]) -> None:
+    def write_file(self, folder: Path, row: Any) -> None:
         (folder / f"{row[0]}-{row[1]}.json").write_text(json.dumps([row]))
 
 

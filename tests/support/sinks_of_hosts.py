@@ -14,36 +14,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sinkproof import Batch, Claim, Context
+from parts_of_checkpoints import PartsOfCheckpoints
+
+from sinkproof import Batch, Claim
 from sinkproof.subject.scratch import Scratch
 
 HOST = socket.gethostname()
 
 
-class WritesFiles:
+class WritesFiles(PartsOfCheckpoints):
     """A file for each checkpoint of a subtask, or for what of it has one `name`."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.folder = folder
-        self.rows: list[list[Any]] = []
-        self.pending: dict[int, list[list[Any]]] = {}
-
-    def open(self, context: Context) -> None:
-        self.context = context
-        for subtask, state in context.restored:
-            for checkpoint, rows in json.loads(state):
-                self.publish(f"{subtask}-{checkpoint}", rows)
 
     def write(self, batch: Batch) -> None:
         self.rows += [[row.split, row.offset, row.event_time_ms] for row in batch]
-
-    def snapshot(self, checkpoint_id: int) -> bytes:
-        self.pending[checkpoint_id], self.rows = self.rows, []
-        return json.dumps(list(self.pending.items())).encode()
-
-    def notify_complete(self, checkpoint_id: int) -> None:
-        for older in [each for each in self.pending if each <= checkpoint_id]:
-            self.publish(f"{self.context.subtask}-{older}", self.pending.pop(older))
 
     def publish(self, name: str, rows: list[list[Any]]) -> None:
         named: dict[str, list[list[Any]]] = {}
