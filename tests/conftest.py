@@ -62,7 +62,7 @@ def clients_are_closed() -> Iterator[None]:
             reader.READERS.popitem()[1].close()
     if has_threads_of_clients():
         gc.collect()
-        # The library has lost an exception that holds a sender, whose thread would be busy for ever.
+        # The library has lost an exception that holds a sender: its thread would be busy for ever.
         for each in gc.get_objects():
             if type(each).__name__ == "RecordSender" and hasattr(each, "producer"):
                 del each.producer
