@@ -14,6 +14,8 @@ from sinkproof.chaos.clock import Deadline
 PR_SET_PDEATHSIG: Final = 1  # from <linux/prctl.h>, as the next one
 PR_SET_CHILD_SUBREAPER: Final = 36
 REAP_POLL_SECONDS: Final = 0.01
+# PR_SET_PDEATHSIG lasts through execve(2), but not through a change of the user: such a program sets it behind that.
+OF_A_COMMAND: Final = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"')
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)  # loaded at import: nothing may be loaded between fork and exec
 
 
@@ -22,6 +24,11 @@ def die_with(parent: int, *, by: signal.Signals = signal.SIGKILL) -> None:
     _prctl(PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def dying_with(parent: int, *command: str) -> list[str]:
+    """This command, which dies with the parent, and is not run if that is dead already."""
+    return [*OF_A_COMMAND, str(parent), *command]
 
 
 def adopt_orphans() -> None:

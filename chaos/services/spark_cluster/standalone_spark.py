@@ -20,7 +20,7 @@ from typing import Final
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.optional_packages import install_command
-from sinkproof.chaos.processes.parent_death import reap_orphan
+from sinkproof.chaos.processes.parent_death import dying_with, reap_orphan
 from sinkproof.chaos.processes.process_table import members_of
 from sinkproof.chaos.services.jvm import find_java
 from sinkproof.chaos.services.service import ServiceUnavailable
@@ -172,7 +172,7 @@ class StandaloneSpark:
         }
         with open(self.folder / f"host-{host}.log", "ab") as log:
             self.running[host] = subprocess.Popen(
-                self.hosts.command(host, "setpriv", "--pdeathsig", "KILL", *java),
+                self.hosts.command(host, *dying_with(os.getpid(), *java)),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

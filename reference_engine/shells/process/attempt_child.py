@@ -40,7 +40,7 @@ from sinkproof.chaos.socket_points import Unavailable, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.reference_engine.shells.process.thread_pace import PACES
+from sinkproof.reference_engine.shells.process.thread_pace import PACES, GivesWay, ThreadPace
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
@@ -102,7 +102,8 @@ class _Inner:
         self.for_life = ExitStack()
         self.answers, self.is_called = 0, False
         self.found_imported = modules_loaded()
-        self.thread_pace = PACES[recipe.thread_pace](self) if recipe.thread_pace else None
+        self.pace_for_life = PACES[recipe.thread_pace](self) if recipe.thread_pace else None
+        self.pace: ThreadPace | None = self.pace_for_life
         self.sink: Any = None
         self.now = 0.0
         self.wall_clock: Any = None  # MovedClock
@@ -115,8 +116,8 @@ class _Inner:
     # -- points -----------------------------------------------------------------------------------
 
     def reach(self, point: str) -> None:
-        if self.thread_pace is not None:
-            self.thread_pace.pass_by(point)
+        if self.pace is not None:
+            self.pace.pass_by(point)
         self.journal.write(point)
         self.passed[point] = times = self.passed.get(point, 0) + 1
         if point == self.point and times == self.time:
@@ -180,7 +181,10 @@ class _Inner:
         message = self.inside.receive()
         if message is None:
             os._exit(0)
-        self.arm(pickle.loads(message))
+        armed, gives_way = pickle.loads(message)
+        self.arm(armed)
+        if gives_way:
+            self.pace = GivesWay(self)
 
     @contextmanager
     def watching_files(self) -> Iterator[None]:
@@ -197,7 +201,7 @@ class _Inner:
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:
         """Threads that are held are held between two calls, too."""
-        if lines and self.thread_pace is not None and not self.tracer.is_on:
+        if lines and self.pace_for_life is not None and not self.tracer.is_on:
             self.for_life.enter_context(self.tracer(self.reach))
         return self.tracer(self.reach) if lines and not self.tracer.is_on else nullcontext()
 
@@ -231,6 +235,7 @@ class _Inner:
         finally:
             self.answers += 1
             self.is_called = False
+            self.pace = self.pace_for_life
             if self.kind in SUSPENDING:  # a resumed attempt receives its next fault with a call
                 self.arm(None)
 

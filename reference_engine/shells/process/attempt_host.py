@@ -45,6 +45,7 @@ class ProcessAttempt(ABC):
         self.is_ending = False  # it got SIGTERM, or was a zombie: from now on it may be dead whenever it is called
         self.generation = 0
         self.waits_in_vain = False  # for a reply: a client without a timeout does so until it is killed
+        self.is_waited_for = False  # it was resumed because another attempt waits, for a lock perhaps
 
     @property
     def pid(self) -> int:
@@ -180,7 +181,10 @@ class ProcessAttempt(ABC):
         finally:
             is_resumed = self not in self.host.suspended
             self.host.suspended = [each for each in self.host.suspended if each is not self]
+            self.host.at_work = [each for each in self.host.at_work if each is not self]
         if not is_resumed:
+            for other in self.host.at_work:
+                other.await_reply_briefly()
             self.resume_here()
 
     def resume_here(self) -> None:
@@ -204,6 +208,7 @@ class AttemptHost(ABC):
         self.kills = 0  # SIGKILLs by a fault or by the engine, from wait statuses
         self.endings: Counter[AttemptEnding] = Counter()  # of attempts that neither a fault nor the engine has killed
         self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
+        self.at_work: list[ProcessAttempt] = []  # resumed early, in a call of which the reply is not read yet
         self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
         self.slowest_seconds = 0.0  # of all replies of this run
         self.resumed_early = False  # a suspended attempt of this run, as another one waited
@@ -289,7 +294,9 @@ class AttemptHost(ABC):
             if attempt.hangs:
                 self.end(attempt)
             else:
+                attempt.is_waited_for = True
                 attempt.resume_here()
+                self.at_work.append(attempt)
         return bool(attempts)
 
     def zombies_of(self, waiting: ProcessAttempt) -> list[ProcessAttempt]:

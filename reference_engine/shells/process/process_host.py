@@ -302,8 +302,9 @@ class RemoteSink(WatchedAttempt):
             self.let_go_on()
 
     def _go_on(self) -> None:
+        gives_way, self.is_waited_for = self.is_waited_for, False
         try:
-            self.child.send(pickle.dumps(self._arm()), Deadline(self.host.hang_seconds))
+            self.child.send(pickle.dumps((self._arm(), gives_way)), Deadline(self.host.hang_seconds))
         except NoReply as silence:
             self.handle_silence(silence)
 

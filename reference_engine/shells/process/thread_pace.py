@@ -30,6 +30,8 @@ OVERTAKING_LINES: Final = 20
 OVERTAKEN_SECONDS: Final = 0.02
 OVERTAKEN_STEP_SECONDS: Final = 0.0005
 OVERTAKEN_AT_A_LINE: Final = 2  # times: the first of several threads, and another one
+GIVING_WAY_SECONDS: Final = 0.003  # at each line; so long an attempt that was woken waits for a core
+GIVING_WAY_SECONDS_IN_ALL: Final = 0.2  # less than the engine's patience
 IMPATIENT_ANSWERS: Final = 2  # a thread that waits for long goes on when so many calls were answered
 
 
@@ -151,6 +153,17 @@ class ImpatientThreads(ThreadPace):
 
     def hold(self, point: str) -> None:
         """Not at points."""
+
+
+class GivesWay(ThreadPace):
+    """Another attempt has waited for a lock of this one: until the end of the call it gets ahead once that is free."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls)
+        self.seconds_left = GIVING_WAY_SECONDS_IN_ALL
+
+    def hold(self, point: str) -> None:
+        threading.Event().wait(GIVING_WAY_SECONDS)
 
 
 PACES: Final[dict[str, Callable[[Calls], ThreadPace]]] = {
