@@ -119,7 +119,9 @@ def digest_of(file: str) -> str:
 
 
 def _files_around(contract: Contract) -> Sequence[tuple[str, int, int]]:
-    """All files in the contract's folder, with times and sizes, hidden ones left out. Raises Unknown."""
+    """All files in the contract's folder, with times and sizes; without hidden ones, and those that this command prints
+    into. Raises Unknown.
+    """
     file = source_of(type(contract.given).__module__)
     if file is None or is_installed(file):
         return ()
@@ -137,8 +139,18 @@ def _files_in(folder: str) -> Iterator[tuple[str, int, int]]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files_in(entry.path)
-            else:
+            elif not _is_printed_into(entry):
                 yield entry.path, *_time_and_size(entry.path)
+
+
+def _is_printed_into(entry: os.DirEntry[str]) -> bool:
+    """By this command itself: its output was led there."""
+    found = entry.stat(follow_symlinks=False)
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed
+            if os.path.samestat(os.fstat(descriptor), found):
+                return True
+    return False
 
 
 def _time_and_size(file: str) -> tuple[int, int]:

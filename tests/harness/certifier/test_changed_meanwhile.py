@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,22 @@ def test_a_file_beside_the_contract_that_changes_meanwhile_is_named(project: Pat
         store.take(task, OUTCOME, contract)
         (unkept,) = store.unkept
     assert f"{file} has changed meanwhile" in unkept
+
+
+def test_the_file_that_the_command_prints_into_is_no_input(project: Path) -> None:
+    contract = load(f"{project}/kept_sink.py:Mine")
+    task = Task(locator=contract.locator, shell="process", budget_seconds=1)
+    before = circumstances_of(task, contract, day="today", version="1")
+    file, output = project / "output.txt", os.dup(1)
+    with file.open("w") as printed:
+        os.dup2(printed.fileno(), 1)
+        try:
+            while_printing = circumstances_of(task, contract, day="today", version="1")
+        finally:
+            os.dup2(output, 1)
+            os.close(output)
+    assert "" == differing(before, while_printing)
+    assert str(file) == differing(before, circumstances_of(task, contract, day="today", version="1"))
 
 
 def test_a_variable_that_changes_meanwhile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
