@@ -6,6 +6,7 @@ A cause is *likely*: the one that most canaries have which the same fault convic
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,24 +49,38 @@ REPAIRS: Final = {
     "R19": Repair("S26", "write and restore rows in full, and compare them with what was sent"),
 }
 
+# A request is often sent in two calls: that is no matter for a target that knows where it ends.
+SENT_IN_PART: Final = re.compile(r"syscall\((?:write|writev|sendto|sendmsg) socket\)")
+DIES_WHILE_SENDING: Final = frozenset({"kill", "kill-job", "land", "short-write"})
+HALF_A_REQUEST: Final = (
+    "the target may accept a request of which only a part has arrived, since its sender has died: see whether it "
+    "compares what it has read with the length that was announced"
+)
 SHOWN_BY_JOB: Final = {IN_CONTAINERS_JOB: "R2", OTHER_HOSTS_JOB: "R4"}  # whatever the fault
 
 
 def with_likely_cause(finding: Finding) -> Finding:
-    """As it is if no canary looks like it."""
-    if not finding.claimed or not (code := _likely(finding)):
+    """As it is if no canary looks like it, and no request was cut off."""
+    if not finding.claimed:
         return finding
-    what = f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
-    return replace(finding, root_cause=what)
-
-
-def _likely(finding: Finding) -> str:
     schedule = parse(finding.schedule, kinds=frozenset(KINDS))
+    causes = [HALF_A_REQUEST] if _cuts_a_request(schedule) else []
+    if code := _likely(finding.oracle, schedule):
+        how = f"Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+        causes.insert(0, f"{code}: {ROOT_CAUSES[code]}. {how}")
+    return replace(finding, root_cause=". Or ".join(causes)) if causes else finding
+
+
+def _cuts_a_request(schedule: Schedule) -> bool:
+    return any(fault.kind in DIES_WHILE_SENDING and SENT_IN_PART.fullmatch(fault.point) for fault in schedule.faults)
+
+
+def _likely(oracle: str, schedule: Schedule) -> str:
     if any(map(is_inside_service, schedule.faults)):
         return ""  # the sink may be right
     if schedule.job in SHOWN_BY_JOB:
         return SHOWN_BY_JOB[schedule.job]
-    found = Counter(each.root_cause for each in CANARIES if _looks_like(each, finding.oracle, schedule))
+    found = Counter(each.root_cause for each in CANARIES if _looks_like(each, oracle, schedule))
     return found.most_common(1)[0][0] if found else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sinkproof.canaries.catalogue import CANARIES, ROOT_CAUSES
-from sinkproof.certifier.root_causes import REPAIRS, explained, with_likely_cause
+from sinkproof.certifier.root_causes import HALF_A_REQUEST, REPAIRS, explained, with_likely_cause
 from sinkproof.explain.semantics_rows import ROWS
 from sinkproof.reports.document import Finding
 
@@ -31,6 +31,20 @@ def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: 
     finding = Finding(oracle=oracle, claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
     cause = with_likely_cause(finding).root_cause
     assert cause == f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "is_cut"),
+    [
+        ("sink[0].syscall(sendto socket)#1=land", True),
+        ("sink[0].syscall(sendto socket)#1=kill", True),
+        ("sink[0].syscall(sendto socket)#1=error", False),
+        ("sink[0].syscall(write rows.csv)#1=land", False),
+    ],
+)
+def test_a_request_that_is_cut_off_may_be_the_targets_fault(schedule: str, is_cut: bool) -> None:
+    finding = Finding(oracle="O1", claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
+    assert is_cut is (HALF_A_REQUEST in (with_likely_cause(finding).root_cause or ""))
 
 
 def test_what_no_canary_looks_like_gets_no_cause() -> None:
