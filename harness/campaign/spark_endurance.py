@@ -275,7 +275,6 @@ class EnduranceJob:
             finished=not failure,
             failure=failure,
             rows_committed=rows,
-            rows_committed_after=max(0, rows - rows_before_last_death(self.story)),
             log=b"",
             kills=len(found),
             restarts=restarts_in(history_of(self.story)),
@@ -289,14 +288,6 @@ class EnduranceJob:
             "sinkproof.execution.spark_row_difference:difference", self.runner.where, covered(record)
         )
         return seen
-
-
-def rows_before_last_death(story: Sequence[Happening]) -> int:
-    rows, before = 0, 0
-    for happening in story:
-        rows = happening["rows"] if happening["what"] == "complete" else rows
-        before = rows if happening["what"] == "struck" else before
-    return before
 
 
 def _anomalies(seen: Difference) -> list[Anomaly]:

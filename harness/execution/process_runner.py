@@ -104,8 +104,6 @@ class Patience:
 class ProcessRunner(ScheduleRunner):
     """Runs schedules with attempts that are processes. Each run has a host of its own; two fork servers serve all."""
 
-    counts_rows = True
-
     def __init__(
         self,
         contract: Contract,
@@ -196,7 +194,6 @@ class ProcessRunner(ScheduleRunner):
         made, observer = super().simulation(rest, storage=storage, shell=shell, concurrent_reader=concurrent_reader)
         if self.target.unforced is not None:
             observer.reading = self.target.unforced.by_the_engine
-            observer.counts_rows = False  # a reader may recover what the loss of power is to strike
         host, strategy = self.host, made.job.restart
         assert host is not None
         observer.suspended_at, observer.locked_at = host.suspended_at, self.locked_at

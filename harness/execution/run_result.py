@@ -34,7 +34,6 @@ class RunResult:
     finished: bool
     failure: str
     rows_committed: int
-    rows_committed_after: int  # after the last fault
     log: bytes = b""  # where it is not made of the history
     struck_line: SourceLine | None = None
     unreadable: str = ""  # why the committed view could not be read in the end

@@ -53,7 +53,6 @@ class ScheduleRunner:
     # After the last collection. Python itself collects what has grown old by the number of objects that have grown old
     # since, and does not count those that were frozen meanwhile.
     bytes_left: ClassVar[int] = 0
-    counts_rows = False  # how many rows are committed at each fault; a reading costs as much as the rest of a run
 
     def __init__(self, contract: Contract, scratch: Scratch) -> None:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
@@ -147,7 +146,7 @@ class ScheduleRunner:
         each point where the target has changed.
         """
         job, ledger = named_job(schedule.job), self.ledger(schedule.job)
-        observer = Observer(self.contract, self.scratch, ledger, files=self.files, counts_rows=self.counts_rows)
+        observer = Observer(self.contract, self.scratch, ledger, files=self.files)
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
         made = shell(job, self.new_host(job), storage=storage, watcher=observer, schedule=schedule, target=self.target)
         self._running = made
@@ -237,7 +236,6 @@ class ScheduleRunner:
             finished=simulation.finished,
             failure=simulation.failure,
             rows_committed=len(committed),
-            rows_committed_after=len(committed) - observer.rows_when_struck,
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
             restarts=restarts_in(simulation.history),

@@ -172,11 +172,6 @@ class SparkRunner(ScheduleRunner):
         lines = [each["line"] for each in story if each["what"] == "struck"]
         committed, history = len(observer.observation.committed), history_of(story)
         self.note_fields(schedule, observer)
-        covered = 0
-        for each in story:
-            if each["what"] == "struck" and struck and _fault(each) == struck[-1]:
-                break
-            covered = each["rows"] if each["what"] == "complete" else covered
         return RunResult(
             schedule=schedule,
             struck=struck,
@@ -188,7 +183,6 @@ class SparkRunner(ScheduleRunner):
             finished=observer.observation.finished,
             failure=observer.observation.failure,
             rows_committed=committed,
-            rows_committed_after=committed - covered,
             log="\n".join(map(repr, story)).encode(),
             struck_line=source_line(lines[-1], self.files) if struck else None,
             unreadable=observer.observation.unreadable,

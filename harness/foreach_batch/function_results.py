@@ -193,7 +193,6 @@ def run_result(
         finished=not ending.failure,
         failure=ending.failure,
         rows_committed=len(ending.committed),
-        rows_committed_after=len(ending.committed),
         log="\n".join(f"run {start}, batch {batch}: {point}" for start, point, batch in trail).encode(),
         struck_line=line,
         unreadable=ending.unreadable,

@@ -54,12 +54,9 @@ class Observer:
         ledger: Ledger,
         *,
         files: Mapping[str, str] = NO_FILES,
-        counts_rows: bool = False,
     ) -> None:
         self.contract, self.scratch, self.ledger = contract, scratch, ledger
         self.files = files  # path of a file of the sink's own code -> its name in points
-        self.counts_rows = counts_rows  # at each fault: how many rows are committed by then
-        self.rows_when_struck = 0
         self.struck_line: SourceLine | None = None
         self.observation = Observation()
         self._version = contract.optional("version")
@@ -69,7 +66,6 @@ class Observer:
         self.reading: Callable[[], AbstractContextManager[None]] = nullcontext  # around each reading
         self._before: Counter[Identity] | None = None
         self.suspended_at: Callable[[], str] = str  # the point at which an attempt is suspended now; "": none is
-        self._injected_at = ""  # the point at which an attempt stands while its fault is injected
         self.locked_at: set[str] = set()  # such points at which a reader has waited for a lock: it waits there once
         self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
@@ -84,7 +80,7 @@ class Observer:
         return self._read(self.contract.committed_rows)
 
     def _read(self, read: Callable[[Scratch], list[Any]]) -> list[Any] | None:
-        held_at, began = self._injected_at or self.suspended_at(), now()
+        held_at, began = self.suspended_at(), now()
         if held_at in self.locked_at:
             return None
         try:
@@ -181,10 +177,6 @@ class Observer:
         simulation.host.struck_line = ""
         is_there = line.partition(CALLED_FROM)[0] == fault.point
         self.struck_line = (None if is_there else source_line(fault.point, self.files)) or source_line(line, self.files)
-        if self.counts_rows:
-            self._injected_at = fault.point
-            self.rows_when_struck = len(self._read_without_points(simulation) or ())
-            self._injected_at = ""
 
     def resuming(self, simulation: RunningJob, actor: str) -> None:
         rows = self._read_without_points(simulation)

@@ -29,7 +29,6 @@ def run_result(schedule: Schedule, points: list[str], *, actors: tuple[int, ...]
         finished=True,
         failure="",
         rows_committed=0,
-        rows_committed_after=0,
         log=b"",
     )
 

@@ -131,7 +131,6 @@ def run(schedule: str, **more: Any) -> RunResult:
         history=[],
         failure="",
         rows_committed=24,
-        rows_committed_after=24,
         **{"struck": (), "finished": True, **more},
     )
 

@@ -23,6 +23,5 @@ def run_of(*points: str, apart: int = 0) -> RunResult:
         finished=True,
         failure="",
         rows_committed=0,
-        rows_committed_after=0,
         calls_apart=frozenset({("sink[0]", WRITE, apart)}),
     )

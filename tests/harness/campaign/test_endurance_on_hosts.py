@@ -78,7 +78,6 @@ def test_too_few_cuts_or_dead_hosts_leave_a_doubt(cuts: int, dead: int, finished
         finished=finished,
         failure="",
         rows_committed=10_000,
-        rows_committed_after=1,
         log=b"",
     )
     kinds = {CUT: cuts - cuts // 2, CUT_ALL: cuts // 2, KILL_HOST: dead}

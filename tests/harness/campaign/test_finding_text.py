@@ -34,7 +34,6 @@ def result(schedule: str, *, passed: list[tuple[int, str]] = PASSED) -> RunResul
         finished=True,
         failure="",
         rows_committed=0,
-        rows_committed_after=0,
     )
 
 

@@ -16,7 +16,7 @@ from sinkproof.execution.run_result import RunResult
 
 RESULT = RunResult(
     schedule=Schedule(), struck=(), anomalies=(), trace=[], names=(), history=[], finished=True, failure="",
-    rows_committed=1, rows_committed_after=0,
+    rows_committed=1,
 )  # fmt: skip
 
 

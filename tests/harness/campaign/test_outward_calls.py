@@ -228,7 +228,6 @@ def result_of(schedule: str, *trace: str, struck: bool = True, **more: object) -
         finished=True,
         failure="",
         rows_committed=1,
-        rows_committed_after=0,
         **more,  # type: ignore[arg-type]
     )
 

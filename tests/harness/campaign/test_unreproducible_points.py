@@ -26,7 +26,6 @@ def run_result(schedule: str, *, struck: Sequence[Fault] = (), passed: Sequence[
         finished=True,
         failure="",
         rows_committed=24,
-        rows_committed_after=0,
     )
 
 

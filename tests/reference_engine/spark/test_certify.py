@@ -122,7 +122,6 @@ def test_the_long_job_is_exact_over_many_deaths(runner: SparkRunner) -> None:
     assert (True, ()) == (outcome.run_result.finished, outcome.run_result.anomalies)
     assert len(outcome.run_result.struck) == outcome.run_result.kills >= 9
     assert outcome.run_result.rows_committed >= 20_000
-    assert outcome.run_result.rows_committed_after > 0
 
 
 def test_the_certificate_says_how_many_faults_the_long_job_has_survived(runner: SparkRunner) -> None:
