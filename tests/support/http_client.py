@@ -1,7 +1,5 @@
 """Sinks that send each checkpoint by HTTP. Right: Checked, CheckedFirst. Wrong, as a status is no exception: Unchecked,
-and UncheckedFirst, which takes any status but 200 for "not there".
-
-Run as a program, this file is the server: what is posted is appended, what is put replaces what has its name.
+and UncheckedFirst, which takes any status but 200 for "not there". The server is http_server_of_parts.py.
 """
 
 from __future__ import annotations
@@ -11,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from parts_of_checkpoints import PartsOfCheckpoints
 
 from sinkproof import Claim, Scratch
+
+SERVER: Final = [sys.executable, "-S", str(Path(__file__).with_name("http_server_of_parts.py"))]  # without packages
 
 
 class PutsParts(PartsOfCheckpoints):
@@ -73,7 +72,7 @@ class Checked:
     made: Any = PutsParts
 
     def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
+        self.server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, text=True)
         assert self.server.stdout is not None
         (scratch.path / "port").write_text(self.server.stdout.readline())
 
@@ -107,43 +106,3 @@ class UncheckedFirst(Checked):
 
 def port_of(scratch: Scratch) -> int:
     return int((Path(scratch.path) / "port").read_text())
-
-
-class Handler(BaseHTTPRequestHandler):
-    parts: dict[str, list[list[int]]] = {}  # noqa: RUF012
-
-    def reply(self, status: int, *, text: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def rows(self) -> list[list[int]]:
-        length = int(self.headers["Content-Length"])
-        text = self.rfile.read(length)
-        if len(text) < length:
-            raise ConnectionError("the client has hung up")
-        return json.loads(text)  # type: ignore[no-any-return]
-
-    def do_PUT(self) -> None:
-        self.parts[self.path] = self.rows()
-        self.reply(200)
-
-    def do_POST(self) -> None:
-        self.parts[self.path] = self.parts.get(self.path, []) + self.rows()
-        self.reply(200)
-
-    def do_HEAD(self) -> None:
-        self.reply(200 if self.path in self.parts else 404)
-
-    def do_GET(self) -> None:
-        self.reply(200, text=json.dumps([row for rows in list(self.parts.values()) for row in rows]).encode())
-
-    def log_message(self, *arguments: Any) -> None:
-        """Nothing."""
-
-
-if __name__ == "__main__":
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        print(server.server_address[1], flush=True)
-        server.serve_forever()

@@ -1,6 +1,5 @@
 """Sinks that reach a server by a client in C: one swallows its errors, one repeats what had no reply, one is right.
-
-Run as a program, this file is the server: it keeps a list of requests in memory, which outlives all attempts.
+The server is a program of its own, list_server.py.
 """
 
 from __future__ import annotations
@@ -9,11 +8,9 @@ import ctypes
 import json
 import os
 import socket
-import socketserver
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -23,6 +20,7 @@ LIBC: Final = ctypes.CDLL(None, use_errno=True)
 NO_SIGNAL: Final = 0x4000
 BYTES: Final = 1 << 16
 TIMES: Final = 3
+SERVER: Final = [sys.executable, "-S", str(Path(__file__).with_name("list_server.py"))]  # starts without packages
 
 
 class NativeError(Exception):
@@ -94,9 +92,7 @@ class OnServer:
     made: ClassVar[Callable[[Path], Insert]] = Insert
 
     def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen(
-            [sys.executable, __file__, str(scratch.path / "socket")], stdout=subprocess.PIPE, text=True
-        )
+        self.server = subprocess.Popen([*SERVER, str(scratch.path / "socket")], stdout=subprocess.PIPE, text=True)
         assert self.server.stdout is not None
         self.server.stdout.readline()
 
@@ -117,27 +113,3 @@ class OnServerSwallowed(OnServer):
 
 class OnServerRepeated(OnServer):
     made = Repeat
-
-
-class Server(socketserver.ThreadingUnixStreamServer):
-    """A suspended attempt with a connection holds up none but itself."""
-
-    daemon_threads = True
-
-
-class Handler(socketserver.StreamRequestHandler):
-    parts: ClassVar[dict[str, list[Any]]] = {}
-
-    def handle(self) -> None:
-        message = json.loads(self.rfile.readline() or b"{}")
-        if message:
-            self.parts.setdefault(message["part"], message["rows"])
-        rows = [row for part in self.parts.values() for row in part]
-        with suppress(BrokenPipeError):  # the reply is lost
-            self.wfile.write(json.dumps([] if message else rows).encode() + b"\n")
-
-
-if __name__ == "__main__":
-    with Server(sys.argv[1], Handler) as server:
-        print("ready", flush=True)
-        server.serve_forever()

@@ -1,20 +1,15 @@
-"""Sinks that reach a server over TCP, with a timeout: one sends again under another name what had no reply.
-
-Run as a program, this file is the server.
-"""
+"""Sinks that reach a server over TCP, with a timeout: one sends again under another name what had no reply."""
 
 from __future__ import annotations
 
 import json
 import socket
-import socketserver
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from native_client import Handler, Insert, OnServer
+from native_client import SERVER, Insert, OnServer
 
 from sinkproof import Scratch
 
@@ -73,7 +68,7 @@ class SentAgain(OnServer):
     made = InsertAgain
 
     def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
+        self.server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, text=True)
         assert self.server.stdout is not None
         (scratch.path / "port").write_text(self.server.stdout.readline())
 
@@ -91,13 +86,3 @@ class SentUnderAnotherName(SentAgain):
     """Wrong: the request may have been carried out, and only the reply was late."""
 
     made = InsertUnderAnotherName
-
-
-class Server(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-
-
-if __name__ == "__main__":
-    with Server(("127.0.0.1", 0), Handler) as server:
-        print(server.server_address[1], flush=True)
-        server.serve_forever()

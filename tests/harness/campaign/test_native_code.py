@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sinkproof.campaign.baseline import why_not_watched
+from sinkproof.campaign.loop import ShouldStop
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
@@ -81,9 +82,11 @@ def test_a_commit_without_a_journal_is_wrong_between_two_calls_of_one_line_only(
     assert 1 == within.kills
 
 
-def campaign(runner: ProcessRunner, *, plan: Plan = NATIVE_CODE[:3]) -> CampaignResults:
+def campaign(
+    runner: ProcessRunner, *, plan: Plan = NATIVE_CODE[:3], should_stop: ShouldStop = lambda results: False
+) -> CampaignResults:
     results = CampaignResults(contract=runner.contract, shell="process")
-    ProcessCampaign(runner, results).carry_out(plan)
+    ProcessCampaign(runner, results, should_stop=should_stop).carry_out(plan)
     return results
 
 
@@ -105,11 +108,14 @@ def test_a_campaign_finds_a_copy_that_is_there_before_it_is_whole() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "found"), [("SharedLog", True), ("SharedLogInOnePiece", False)])
 def test_a_campaign_pauses_between_the_pieces_that_only_large_batches_are_written_in(name: str, found: bool) -> None:
+    def is_found(results: CampaignResults) -> bool:
+        lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
+        return "job=large-batches sink[0].syscall(write log)#2=pause" in lost
+
     with runner_of(name, sinks=COMMITS) as runner:
-        results = campaign(runner, plan=[NATIVE_CODE[0], NATIVE_CODE[-1]])
+        results = campaign(runner, plan=[NATIVE_CODE[0], NATIVE_CODE[-1]], should_stop=is_found)
     assert NATIVE_CODE[-1].name.startswith("kill, pause and zombie between outward calls of large batches")
-    lost = {finding.schedule for finding in results.findings if finding.oracle == "O1"}
-    assert found == ("job=large-batches sink[0].syscall(write log)#2=pause" in lost)
+    assert found == is_found(results)
     assert found == bool(results.findings)
 
 

@@ -1,0 +1,48 @@
+"""A server of HTTP: what is posted is appended, what is put replaces what has its name. It starts anew for each run of
+a campaign, so it imports little.
+"""
+
+from __future__ import annotations
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class PartsHandler(BaseHTTPRequestHandler):
+    parts: dict[str, list[list[int]]] = {}  # noqa: RUF012
+
+    def reply(self, status: int, *, text: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def rows(self) -> list[list[int]]:
+        length = int(self.headers["Content-Length"])
+        text = self.rfile.read(length)
+        if len(text) < length:
+            raise ConnectionError("the client has hung up")
+        return json.loads(text)  # type: ignore[no-any-return]
+
+    def do_PUT(self) -> None:
+        self.parts[self.path] = self.rows()
+        self.reply(200)
+
+    def do_POST(self) -> None:
+        self.parts[self.path] = self.parts.get(self.path, []) + self.rows()
+        self.reply(200)
+
+    def do_HEAD(self) -> None:
+        self.reply(200 if self.path in self.parts else 404)
+
+    def do_GET(self) -> None:
+        self.reply(200, text=json.dumps([row for rows in list(self.parts.values()) for row in rows]).encode())
+
+    def log_message(self, *arguments: object) -> None:
+        """Nothing."""
+
+
+if __name__ == "__main__":
+    with ThreadingHTTPServer(("127.0.0.1", 0), PartsHandler) as server:
+        print(server.server_address[1], flush=True)
+        server.serve_forever()
