@@ -11,6 +11,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.failing_jobs import FAIL, PROPERTY
+from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.seen_by_spark import SHUFFLED
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.sink_adapters.protocol import Row
@@ -91,6 +92,19 @@ class EndsWhenAsked(Deadline):
     def over(self) -> bool:
         self.times -= 1
         return self.times < 0
+
+
+class EndsWhenFound(Deadline):
+    """Over as soon as these schedules break a claim; without schedules, any that does."""
+
+    def __init__(self, results: FunctionResults, *schedules: str) -> None:
+        super().__init__(60)
+        self.results, self.schedules = results, set(schedules)
+
+    @property
+    def over(self) -> bool:
+        claimed = {each.schedule for each in self.results.findings if each.claimed}
+        return bool(claimed) and self.schedules <= claimed
 
 
 def explored(query: SimulatedQuery, *, sequences: bool = True) -> Exploration:

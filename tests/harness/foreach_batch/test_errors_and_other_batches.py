@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from sinkproof.campaign.stage import Plan
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import line_point
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
@@ -27,25 +29,32 @@ from sinkproof.subject.loading import function_anew
 from ...support.explored_functions import FUNCTIONS, EndsWhenAsked
 
 Findings = dict[str, str]  # schedule -> oracle
+ERRORS: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("errors")]
+OTHER_BATCHES: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith(("empty", "a day"))]
+ONLY_FAR_LARGER: Final = "empty batches", "far larger"  # they take as long as all other stages
+MANY_BATCHES: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if not stage.name.startswith(ONLY_FAR_LARGER)]
 
 
 @pytest.fixture
 def found_by(query: Callable[..., SimulatedQuery]) -> Callable[..., list[Finding]]:
-    """What a campaign finds that breaks a claim."""
+    """What a campaign finds that breaks a claim, in all stages or in those that a test is about."""
 
-    def by_a_campaign(function: str, *, module: str = "without_spark") -> list[Finding]:
+    def by_a_campaign(
+        function: str, *, module: str = "without_spark", plan: Plan = SIMULATED_FUNCTION_PLAN
+    ) -> list[Finding]:
         simulated = query(function, module=module)
         results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
-        SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out(SIMULATED_FUNCTION_PLAN)
+        SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out(plan)
         assert [] == results.unknowns
+        assert len(plan) == len(results.coverage.stages) > 0
         return [each for each in results.findings if each.claimed]
 
     return by_a_campaign
 
 
 @pytest.fixture
-def found(found_by: Callable[..., list[Finding]]) -> Callable[[str], Findings]:
-    return lambda function: {each.schedule: each.oracle for each in found_by(function)}
+def found(found_by: Callable[..., list[Finding]]) -> Callable[..., Findings]:
+    return lambda function, **options: {each.schedule: each.oracle for each in found_by(function, **options)}
 
 
 @pytest.fixture
@@ -78,36 +87,36 @@ def test_a_budget_that_holds_ends_after_any_schedule_and_what_it_left_out_is_nam
 
 
 @pytest.mark.slow
-def test_a_function_that_raises_what_fails_is_right_with_any_batches(found: Callable[[str], Findings]) -> None:
+def test_a_function_that_raises_what_fails_is_right_with_any_batches(found: Callable[..., Findings]) -> None:
     assert {} == found("replace")
 
 
 @pytest.mark.slow
-def test_an_error_that_is_swallowed_loses_the_batch(found: Callable[[str], Findings]) -> None:
+def test_an_error_that_is_swallowed_loses_the_batch(found: Callable[..., Findings]) -> None:
     assert {
         "micro_batch.batch.before#2=error": "O1",
         "file.create#2=error": "O1",
         "file.create#2=unanswered": "O1",
         "file.rename#2=error": "O1",
-    } == found("swallow")
+    } == found("swallow", plan=ERRORS)
 
 
 @pytest.mark.slow
 def test_what_a_module_remembers_of_a_failed_batch_is_found_and_a_new_driver_remembers_nothing(
-    found: Callable[[str], Findings],
+    found: Callable[..., Findings],
 ) -> None:
-    schedules = found("remember")
+    schedules = found("remember", plan=ERRORS)
     assert "file.create#2=error" in schedules
     assert {"error", "unanswered"} == {schedule.rpartition("=")[2] for schedule in schedules}
 
 
 @pytest.mark.slow
 def test_the_second_job_of_a_batch_fails_too_after_the_first_has_left_something(
-    found: Callable[[str], Findings], function_file: list[str]
+    found: Callable[..., Findings], function_file: list[str]
 ) -> None:
     second = next(number for number, text in enumerate(function_file, 1) if "df.count()" in text)
-    assert "O2" == found("gather")[f"line(without_spark.py:{second})#2=error"]
-    assert {} == found("gather_anew")
+    assert "O2" == found("gather", plan=ERRORS)[f"line(without_spark.py:{second})#2=error"]
+    assert {} == found("gather_anew", plan=ERRORS)
 
 
 def test_statements_that_run_jobs_are_known_by_the_methods_that_they_call(tmp_path: Path) -> None:
@@ -136,7 +145,7 @@ def test_statements_that_run_jobs_are_known_by_the_methods_that_they_call(tmp_pa
 def test_what_is_wrong_only_after_as_many_batches_as_a_number_says_is_found(
     function: str, schedule: str, oracle: str, contents: str, found_by: Callable[..., list[Finding]]
 ) -> None:
-    findings = {each.schedule: each for each in found_by(function, module="windows_of_batches")}
+    findings = {each.schedule: each for each in found_by(function, module="windows_of_batches", plan=MANY_BATCHES)}
     assert bool(findings) == bool(schedule)
     if schedule:
         finding = findings[str(parse(schedule))]
@@ -202,7 +211,7 @@ def test_a_line_that_many_batches_execute_is_struck_in_the_shortest_query(
 
 
 @pytest.mark.longer
-def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[[str], Findings]) -> None:
+def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[..., Findings]) -> None:
     assert {} == found("stay_broken")
 
 
@@ -218,14 +227,16 @@ def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[[
     ],
 )
 def test_what_is_wrong_with_other_batches_or_on_another_day_is_found_there(
-    found: Callable[[str], Findings], function: str, expected: Findings
+    found: Callable[..., Findings], function: str, expected: Findings
 ) -> None:
-    assert expected == {schedule.split()[0]: oracle for schedule, oracle in found(function).items()}
+    assert expected == {schedule.split()[0]: oracle for schedule, oracle in found(function, plan=OTHER_BATCHES).items()}
 
 
 @pytest.mark.slow
-def test_an_empty_batch_is_one_that_a_function_may_not_expect(found: Callable[[str], Findings]) -> None:
-    assert {"O1", "O6"} & {oracle for schedule, oracle in found("need_a_row").items() if "empty-batches" in schedule}
+def test_an_empty_batch_is_one_that_a_function_may_not_expect(found: Callable[..., Findings]) -> None:
+    assert {"O1", "O6"} & {
+        oracle for schedule, oracle in found("need_a_row", plan=OTHER_BATCHES).items() if "empty-batches" in schedule
+    }
 
 
 def test_the_read_of_an_empty_batch_does_not_fail(query: Callable[[str], SimulatedQuery]) -> None:

@@ -14,7 +14,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, parse
 from sinkproof.foreach_batch import faults_at_targets
 from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_between_more, deaths_elsewhere, errors_at
 from sinkproof.foreach_batch.followed_schedules import follow
@@ -27,7 +27,7 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
 
-from ...support.explored_functions import EndsWhenAsked
+from ...support.explored_functions import EndsWhenAsked, EndsWhenFound
 
 ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
 SEND = "syscall(sendto socket)"
@@ -52,7 +52,7 @@ def campaign(
     *,
     stages: Sequence[str] = ("a death or an error inside one call",),
     seconds: float = 60,
-    ends: Deadline | None = None,
+    ends: Callable[[FunctionResults], Deadline] | None = None,
     is_run: bool = True,
 ) -> FunctionResults:
     results = FunctionResults(query.contract, query.scratch, progress=SILENT)
@@ -61,7 +61,7 @@ def campaign(
         deadline=Deadline(seconds),
         copies=False,
         drivers=lambda: drivers(query, folder),
-        ends=ends,
+        ends=ends and ends(results),
     )
     carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name in stages])
     assert is_run is not bool(results.unknowns)
@@ -70,7 +70,8 @@ def campaign(
 
 @pytest.fixture
 def usual_batches_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each death takes a driver of its own."""
+    """Each death takes a driver of its own, and the calls of large batches take seconds to record."""
+    monkeypatch.setattr(faults_at_targets, "LARGE_BATCHES_JOB", STANDARD)
     monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
     monkeypatch.setattr(faults_at_targets, "deaths_between_more", lambda usual, larger: [])
 
@@ -106,7 +107,7 @@ def test_deaths_come_between_the_calls_that_only_large_batches_need(
 ) -> None:
     monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
     simulated = query("piped", module="with_native_client")
-    results = campaign(simulated, tmp_path)
+    results = campaign(simulated, tmp_path, ends=EndsWhenFound)
     found = [each.schedule for each in results.findings if each.claimed]
     assert found
     assert {"large-batches"} == {parse(schedule).job for schedule in found}
@@ -140,9 +141,10 @@ def test_deaths_at_lines_that_only_many_more_batches_execute_are_real(
 @needs_watch
 def test_deaths_around_the_commit_of_any_batch_are_real(query: Callable[..., SimulatedQuery], tmp_path: Path) -> None:
     simulated = query("falsy", module="with_native_client")
-    found = {each.schedule: each.oracle for each in campaign(simulated, tmp_path).findings if each.claimed}
-    assert "O2" == found["micro_batch.commit.before#1=kill-job"]
-    assert "O2" == found["micro_batch.commit.after#1=lose"]
+    around = "micro_batch.commit.before#1=kill-job", "micro_batch.commit.after#1=lose"
+    results = campaign(simulated, tmp_path, ends=lambda results: EndsWhenFound(results, *around))
+    found = {each.schedule: each.oracle for each in results.findings if each.claimed}
+    assert ["O2", "O2"] == [found[schedule] for schedule in around]
     with drivers(simulated, tmp_path) as inside:
         killed = inside.driver.child.pid
         schedule = parse("job=many-checkpoints micro_batch.commit.before#11=kill-job")
@@ -187,8 +189,8 @@ def test_a_function_that_fails_in_a_watched_driver_leaves_unknown(
 def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     holds: bool, query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:
-    ends = EndsWhenAsked(1) if holds else None
-    results = campaign(query("add_unless_there", module="with_native_client"), tmp_path, seconds=0, ends=ends)
+    simulated = query("add_unless_there", module="with_native_client")
+    results = campaign(simulated, tmp_path, seconds=0, ends=(lambda _: EndsWhenAsked(1)) if holds else None)
     outward = results.coverage.outward.document()
     assert outward is not None
     assert ((0, 2) if holds else (2, 0)) == (outward.killed, outward.left_total)
