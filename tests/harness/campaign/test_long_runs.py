@@ -128,7 +128,7 @@ def explored_by(stage: str, folder: Path, sink: str, *, before: Sequence[Stage] 
     [
         pytest.param(AS_REMEMBERED, 40, "hundreds-of-checkpoints", id="40 checkpoints"),
         pytest.param(AS_REMEMBERED, 500, "hundreds-of-checkpoints", id="500 checkpoints", marks=pytest.mark.longer),
-        pytest.param(BY_ROW, 600, "hundreds-of-checkpoints", id="600 rows"),
+        pytest.param(BY_ROW, 600, "hundreds-of-checkpoints", id="600 rows", marks=pytest.mark.longer),
         pytest.param(BY_ROW, 50_000, "far-larger-data", id="50,000 rows", marks=pytest.mark.longer),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -85,6 +86,7 @@ SITUATIONS: Final = {  # what a sink asks -> the job that answers it
     "len(os.listdir(self.folder)) > 900": "hundreds-of-checkpoints",
 }
 LOSES_A_ROW: Final = "self.rows[-1:] = []"
+SITUATIONS_LEAST: Final = 12
 LEAVES_OUT_OF_ITS_STATE: Final = "self.aside, self.rows = self.aside + self.rows, []"
 
 
@@ -117,6 +119,12 @@ def explored(
     return results, [statement.point for statement in campaign.unexecuted]
 
 
+@pytest.fixture
+def situations_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More data, which comes after them where a number stands in the code, takes longer than they all."""
+    monkeypatch.setattr(lines_never_run, "more_data", lambda files: [])
+
+
 @pytest.mark.parametrize(("condition", "job"), SITUATIONS.items())
 def test_what_is_wrong_behind_an_unusual_situation_is_convicted(condition: str, job: str, tmp_path: Path) -> None:
     results, _ = explored(tmp_path, condition, sin=LOSES_A_ROW)
@@ -124,6 +132,7 @@ def test_what_is_wrong_behind_an_unusual_situation_is_convicted(condition: str, 
     assert all(f"job={job} " in finding.schedule for finding in results.findings)
 
 
+@pytest.mark.usefixtures("situations_only")
 def test_a_right_sink_is_struck_at_the_lines_behind_the_situation(tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, "len(self.keys) > 150")
     assert [] == unexecuted
@@ -132,6 +141,7 @@ def test_a_right_sink_is_struck_at_the_lines_behind_the_situation(tmp_path: Path
     assert all(line in lines for lines in results.coverage.lines_by_kind.values())
 
 
+@pytest.mark.usefixtures("situations_only")
 @pytest.mark.parametrize("condition", ["not batch.rows", "self.aborted > 4", "idle > 80000"])
 def test_a_right_sink_is_acquitted_in_every_situation(condition: str, tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, condition)
@@ -146,7 +156,10 @@ def test_faults_are_tried_in_the_job_that_has_led_there(tmp_path: Path) -> None:
 
 
 def test_a_line_that_no_situation_leads_to_is_left_unexecuted(tmp_path: Path) -> None:
+    """In none of them is the sink wrong, nor with more data."""
     results, unexecuted = explored(tmp_path, "len(self.rows) > 10**6")
+    tried = {stage.name: stage.run for stage in results.coverage.stages}
+    assert tried[STAGE] >= SITUATIONS_LEAST
     assert [f"line(sink_of_{tmp_path.name}.py:21)"] == unexecuted
     assert [] == results.findings
 
@@ -154,6 +167,17 @@ def test_a_line_that_no_situation_leads_to_is_left_unexecuted(tmp_path: Path) ->
 def test_nothing_is_searched_for_a_sink_all_of_which_has_run(tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, "batch.rows")
     assert ([], 0) == (unexecuted, results.coverage.stages[1].run)
+
+
+def instead_of(data: lines_never_run.Schedules, others: Iterator[Schedule], *, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the numbers in the code ask for this data."""
+    asked_for = lines_never_run.more_data
+
+    def changed(files: Collection[str]) -> list[lines_never_run.Schedules]:
+        assert data in asked_for(files)
+        return [(lambda: others) if each is data else each for each in asked_for(files)]
+
+    monkeypatch.setattr(lines_never_run, "more_data", changed)
 
 
 LOSES_THE_REST: Final = "self.rows[:] = [row for at, row in enumerate(self.rows) if at % 5000 != 4999]"
@@ -180,8 +204,13 @@ def test_far_larger_data_comes_where_rows_are_known_by_a_digest(tmp_path: Path) 
 NAMES_CHUNKS_BY_ONE_DIGIT: Final = "self.rows[:] = [row for at, row in enumerate(self.rows) if at // 500 < 10]"
 
 
-def test_many_chunks_come_where_a_number_in_the_code_may_be_the_size_of_one(tmp_path: Path) -> None:
-    """Each line has run, and each chunk of 500 rows is whole, up to the tenth."""
+def test_many_chunks_come_where_a_number_in_the_code_may_be_the_size_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line has run, and each chunk of 500 rows is whole, up to the tenth. As it might be the number of checkpoints
+    as well, hundreds of them would come first.
+    """
+    instead_of(lines_never_run.hundreds_of_checkpoints, iter(()), monkeypatch=monkeypatch)
     results, unexecuted = explored(tmp_path, "batch.rows", sin=NAMES_CHUNKS_BY_ONE_DIGIT)
     assert [] == unexecuted
     assert {"job=many-chunks no-fault"} == {finding.schedule for finding in results.findings}
@@ -193,9 +222,9 @@ TAKES_TOO_MUCH: Final = "rows if len(rows) < 700 else bytearray(1 << 60)"
 
 @pytest.fixture
 def thousand_rows_are_far_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same two runs with 1,000 rows for each sink in each checkpoint: with 20,000 they take half a minute."""
+    """The same runs with 1,000 rows for each sink in each checkpoint: with 20,000 they take half a minute."""
     few = [Schedule(run.faults, job=LARGE_BATCHES_JOB) for run in lines_never_run.far_larger_data()]
-    monkeypatch.setattr(lines_never_run, "far_larger_data", lambda: few)
+    instead_of(lines_never_run.far_larger_data, iter(few), monkeypatch=monkeypatch)
 
 
 @pytest.mark.usefixtures("thousand_rows_are_far_larger")
