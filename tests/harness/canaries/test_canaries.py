@@ -315,7 +315,7 @@ UNDER_O = """
 import json, sys
 from sinkproof.canaries.try_canaries import try_all
 assert False, "this interpreter asserts"
-results = try_all(sys.argv[1], control_seconds=1.0)
+results = try_all(sys.argv[1], control_seconds=0.25)
 print(json.dumps([[row.name, row.control, row.convicted, row.why] for row in results]))
 """
 
