@@ -31,7 +31,7 @@ def late_or_in_recoveries(fault: Fault) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", ["CarefulContract", "memory/masked"])
+@pytest.mark.parametrize("subject", ["CarefulContract", pytest.param("memory/masked", marks=pytest.mark.longer)])
 def test_skipped_faults_would_show_nothing_new(runner: Any, subject: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, sooner = mixed(runner(subject), late_or_in_recoveries)
     monkeypatch.setattr(JobWorld, "_is_known", lambda world, fault: False)
