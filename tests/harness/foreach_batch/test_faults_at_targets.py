@@ -125,7 +125,8 @@ def test_deaths_at_lines_that_only_many_more_batches_execute_are_real(
 ) -> None:
     simulated = query("add_each_fifteenth", module="with_native_client")
     stages = "many more batches", "a death or an error inside one call"
-    found = {parse(each.schedule): each for each in campaign(simulated, tmp_path, stages=stages).findings}
+    results = campaign(simulated, tmp_path, stages=stages, ends=EndsWhenFound)
+    found = {parse(each.schedule): each for each in results.findings}
     ((schedule, finding),) = [(each, found[each]) for each in found if found[each].claimed]
     assert ("batches-40", "O2") == (schedule.job, finding.oracle)
     assert finding.line is not None
