@@ -108,7 +108,8 @@ def explored(
     contract = load(f"{folder / 'sink_of_hosts.py'}:Of")
     results = CampaignResults(contract=contract, shell="process")
     with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
-        ProcessCampaign(runner, results).carry_out([each for each in PROCESS_PLAN if each.name == STAGE])
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        campaign.carry_out([each for each in PROCESS_PLAN if each.name == STAGE])
     return results
 
 
