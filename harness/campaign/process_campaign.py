@@ -27,6 +27,7 @@ from sinkproof.generators import (
     native_calls,
     single_faults,
 )
+from sinkproof.generators.combinations import DECISIONS
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
@@ -217,6 +218,8 @@ class ProcessCampaign(CampaignInProcesses):
         if not power.unwatched:
             losses = native_calls.power_losses(recorded)
             losses += native_calls.power_losses_at_steps(self.run(Schedule(job=SPARSE_JOB)))
+            losses += native_calls.losses_after_faults(self.run(Schedule(DECISIONS[:1])))
+            losses += native_calls.power_losses_at_steps(self.run(Schedule(job=LARGE_BATCHES_JOB)), times=2)
             power.losses = dict.fromkeys(losses, False)
             self._strike_all(power.losses)
 

@@ -54,6 +54,12 @@ def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool, late: b
     return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for _, passed in chosen[:DEATHS_MOST]]
 
 
+def deaths_at_each_line(other: Trail) -> list[Fault]:
+    """In the last batch, of which the values, not the lines, are other ones than usual."""
+    of_last = {passed.line: passed for passed in reversed([*_passes(other)]) if passed.batch == other[-1][2]}
+    return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for passed in of_last.values()][:DEATHS_MOST]
+
+
 def _passes(trail: Trail) -> Iterator[_Pass]:
     """Of lines, in runs without faults."""
     occurrences: Counter[str] = Counter()

@@ -25,7 +25,7 @@ from sinkproof.foreach_batch.certifying_query import (
     TWELVE_BATCHES,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
-from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
+from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
 from sinkproof.foreach_batch.failing_jobs import errors, errors_elsewhere, retried_tasks
 from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, strike_calls
@@ -232,6 +232,9 @@ class SimulatedFunctionCampaign(Campaign):
                 if not (is_long and fault.point in known):
                     struck.add(fault.point)
                     yield Schedule((fault,), job=job)
+        if EDGE_CASE_VALUES_JOB in self.trails:
+            faults = deaths_at_each_line(self.trails[EDGE_CASE_VALUES_JOB])
+            yield from (Schedule((fault,), job=EDGE_CASE_VALUES_JOB) for fault in faults)
 
     def outages(self) -> Iterator[Schedule]:
         self.results.notes.append(

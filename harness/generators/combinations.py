@@ -4,7 +4,9 @@ faults of an attempt and of its successor.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
@@ -15,9 +17,11 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, places, spread
+from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
+    EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
@@ -34,7 +38,10 @@ from sinkproof.workload.jobs import (
     ZOMBIE_VERY_LATE_JOB,
 )
 
-OTHERWISE: Final = (SPARSE_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB, EMPTY_BATCHES_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB)
+OTHERWISE: Final = (
+    *(SPARSE_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB, EMPTY_BATCHES_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB),
+    *(EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB),
+)
 RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, SPARSE_JOB)
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
@@ -50,8 +57,10 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
         (
             keys_of_two_splits(campaign),
             errors_with_large_batches(campaign),
+            edge_cases_in_commits(campaign),
             messages_in_other_jobs(campaign),
             declines_before_lost_notifications(campaign),
+            notifications_out_of_order_before_deaths(campaign),
             declines_before_rescaled_restarts(campaign),
             rescaled_restarts_of_other_jobs(campaign),
             restarts_with_uneven_parallelism(campaign),
@@ -77,11 +86,25 @@ def errors_with_large_batches(campaign: CampaignView) -> Iterator[Schedule]:
         yield from (Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in faults)
 
 
+def edge_cases_in_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """Some lines do something only for unusual values, and all of them have run, and been struck, without these: deaths
+    and zombies at each line of a commit, in the first, the second and the last one.
+    """
+    traced = campaign.run_traced(Schedule(job=EDGE_CASE_VALUES_JOB))
+    of_one = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == "sink[0]"])
+    commits = Counter(point for _, point, _ in passes(of_one))["notify_complete.before"]
+    for skipped in sorted({0, 1, commits - 1}):
+        deaths, zombies = (
+            within(of_one, "notify_complete", kind, calls_skipped=skipped) for kind in ("kill-job", "stop")
+        )
+        yield from (Schedule((fault,), job=EDGE_CASE_VALUES_JOB) for fault in (*deaths, *zombies))
+
+
 def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
     """A notification or a vote is lost, late, repeated or declined, and its checkpoint has much, nothing, or rows of
     another one; after a decline the job also dies.
     """
-    for job in (SPARSE_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, UNALIGNED_JOB):
+    for job in (SPARSE_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, UNALIGNED_JOB, EDGE_CASE_VALUES_JOB):
         alone = campaign.run(Schedule(job=job))
         for kind in ALL_MESSAGES:
             times = EACH if job == SPARSE_JOB and kind in ("decline", "lose") else 3
@@ -99,6 +122,14 @@ def declines_before_lost_notifications(campaign: CampaignView) -> Iterator[Sched
         if vote.occurrence <= 2:
             next_ones = lost[:2] if vote.occurrence == 1 else lost[2:]
             yield from (Schedule((vote, *some)) for some in (next_ones, next_ones[:1], next_ones[1:]))
+
+
+def notifications_out_of_order_before_deaths(campaign: CampaignView) -> Iterator[Schedule]:
+    """An earlier checkpoint is notified after a later one, or again: progress that goes back shows after a restart."""
+    deaths = (*(replace(COMMITTED, occurrence=time) for time in (2, 3)), *DECISIONS[1:])
+    for kind in ("late", "repeat"):
+        faults = [fault for fault in spread(campaign.baseline, kind) if fault.point == "checkpoint.notify"]
+        yield from (Schedule((fault, death)) for fault in faults for death in deaths)
 
 
 def declines_before_rescaled_restarts(campaign: CampaignView) -> Iterator[Schedule]:

@@ -13,6 +13,7 @@ from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, in_turn, spread
 from sinkproof.generators.feasible import OF_TARGET, of_target, settles
+from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import (
     MESSAGES,
     SEVEN_DIGITS,
@@ -120,7 +121,7 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
 
 def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
     """Clocks jump over the end of a year, and of daylight saving time, within a transaction, between vote and commit,
-    and between a death and the recovery from it; over the end of a year also back again.
+    and between a death, or a zombie's commit, and the recovery from it; over the end of a year also back again.
     """
     baseline = campaign.baseline
     jumps = [fault for fault in spread(baseline, "clock-forward", times=2) if fault.point in CLOCK_STEPS]
@@ -134,6 +135,8 @@ def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
     for job in WALL_CLOCK_JOBS:
         turns.append([Schedule((jump,), job=job) for jump in jumps])
         turns.append([Schedule((death, restart), job=job) for death in deaths])
+    zombies = within(campaign.traced_baseline, "notify_complete", "stop")
+    turns.append([Schedule((zombie, restart), job=YEAR_END_JOB) for zombie in zombies])
     turns.append([Schedule((first, jump), job=YEAR_END_JOB) for jump in back])
     turns.append([Schedule((first, death, replace(restart, kind="clock-back")), job=YEAR_END_JOB) for death in deaths])
     yield from in_turn(turns)

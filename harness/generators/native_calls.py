@@ -269,25 +269,32 @@ def losses_after_failed_forcing(failed: RunResult) -> list[Schedule]:
     """
     if not {call_of(fault.point) for fault in failed.schedule.faults} & FORCING:
         return []
-    before = failed.schedule.faults
+    return losses_after_faults(failed)
+
+
+def losses_after_faults(result: RunResult) -> list[Schedule]:
+    """Power is lost after the first promise that follows the faults of this run, and after the last one: a recovery may
+    force less than a commit, and later checkpoints force nothing of its files.
+    """
+    before = result.schedule.faults
     steps: dict[str, list[Fault]] = {point: [] for point in STEPS_BEFORE_LOSSES}
     to_come = {(fault.actor, fault.point, fault.occurrence) for fault in before}
-    for actor, point, occurrence in passes(failed):
-        to_come.discard((actor, point, occurrence))
+    for actor, point, occurrence in passes(result):
         if not to_come and point in steps:
             steps[point].append(Fault(actor, point, occurrence, ""))
+        to_come.discard((actor, point, occurrence))
     found = [fault for faults in steps.values() for fault in (*faults[:1], *faults[1:][-1:])]
     schedules = (
-        replace(failed.schedule, faults=(*before, replace(fault, kind=kind)))
+        replace(result.schedule, faults=(*before, replace(fault, kind=kind)))
         for fault in found
         for kind in POWER_LOSSES
     )
     return list(schedules)
 
 
-def power_losses_at_steps(result: RunResult) -> list[Schedule]:
+def power_losses_at_steps(result: RunResult, *, times: int = EACH) -> list[Schedule]:
     """In the job of this run, each time: a checkpoint with nothing to write forces nothing of earlier ones, either."""
-    faults = in_turn(_at_steps(result, kind, times=EACH) for kind in POWER_LOSSES)
+    faults = in_turn(_at_steps(result, kind, times=times) for kind in POWER_LOSSES)
     return [replace(result.schedule, faults=(fault,)) for fault in faults]
 
 
