@@ -11,7 +11,7 @@ from typing import Any
 
 from native_commits import Rows, RowsInState
 
-from sinkproof import Claim, Scratch
+from sinkproof import Claim, Context, Scratch
 
 
 class Forced(RowsInState):
@@ -60,3 +60,22 @@ class PartsForcedIfPossible(ForcedParts):
     """Wrong: what could not be forced to disk is taken for forced."""
 
     make = ForcedIfPossible
+
+
+class ForcedOnceOpen(Forced):
+    """What it publishes while it is restored is not forced to disk, only its name."""
+
+    def open(self, context: Context) -> None:
+        self.is_open = False
+        super().open(context)
+        self.is_open = True
+
+    def force(self, path: Path) -> None:
+        if self.is_open or path == self.folder:
+            super().force(path)
+
+
+class PartsForcedOnceOpen(ForcedParts):
+    """Wrong: a later checkpoint forgets the rows that were published again."""
+
+    make = ForcedOnceOpen

@@ -8,7 +8,7 @@ import pytest
 
 from sinkproof.chaos.points import line_point
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.foreach_batch.deaths_in_other_batches import deaths_in_other_batches
+from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 
@@ -36,6 +36,11 @@ def places(usual: list[tuple[int, str, int]], other: list[tuple[int, str, int]],
 )
 def test_new_lines_and_further_turns_are_struck(other: tuple[str, ...], chunks: bool, expected: list[str]) -> None:
     assert expected == places(trail("abd", "abd", "abd"), trail(*other), chunks=chunks)
+
+
+def test_each_line_of_the_last_batch_is_struck_once_where_only_values_are_other_ones() -> None:
+    faults = deaths_at_each_line(trail("abd", "abbd"))
+    assert {"a#2", "b#2", "d#2"} == {f"{chr(int(fault.point[10:-1]))}#{fault.occurrence}" for fault in faults}
 
 
 @pytest.mark.slow

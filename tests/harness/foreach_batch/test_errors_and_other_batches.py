@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from sinkproof.campaign.stage import Plan
+from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import line_point
 from sinkproof.chaos.schedule import Schedule, ScheduleError, parse
@@ -25,12 +25,17 @@ from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew
+from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB
 
 from ...support.explored_functions import FUNCTIONS, EndsWhenAsked
 
 Findings = dict[str, str]  # schedule -> oracle
 ERRORS: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("errors")]
 OTHER_BATCHES: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith(("empty", "a day"))]
+UNUSUAL_VALUES: Plan = [
+    Stage(name="unusual values", schedules=lambda campaign: campaign._of_other(EDGE_CASE_VALUES_JOB)),
+    *(stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("deaths where")),
+]
 ONLY_FAR_LARGER: Final = "empty batches", "far larger"  # they take as long as all other stages
 MANY_BATCHES: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if not stage.name.startswith(ONLY_FAR_LARGER)]
 
@@ -117,6 +122,14 @@ def test_the_second_job_of_a_batch_fails_too_after_the_first_has_left_something(
     second = next(number for number, text in enumerate(function_file, 1) if "df.count()" in text)
     assert "O2" == found("gather", plan=ERRORS)[f"line(without_spark.py:{second})#2=error"]
     assert {} == found("gather_anew", plan=ERRORS)
+
+
+@pytest.mark.slow
+def test_a_death_at_a_line_that_does_something_for_unusual_values_only_is_found(found: Callable[..., Findings]) -> None:
+    wrong = found("bury", plan=UNUSUAL_VALUES)
+    assert {"O2"} == set(wrong.values())
+    assert {"job=edge-case-values", "kill-job"} == {part for each in wrong for part in (each.split()[0], each[-8:])}
+    assert {} == found("bury_by_batch", plan=UNUSUAL_VALUES)
 
 
 def test_statements_that_run_jobs_are_known_by_the_methods_that_they_call(tmp_path: Path) -> None:

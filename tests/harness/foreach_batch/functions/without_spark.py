@@ -150,6 +150,27 @@ def name_by_content(df, batch_id):
     part.rename(f"out-{digest}")
 
 
+def bury(df, batch_id):
+    """Rows whose values cannot be printed are appended to another file, which a second try does again."""
+    if not Path(f"out-{batch_id}").exists():
+        rows = df.collect()
+        with open("out-dead", "a") as file:
+            file.writelines(line(row) for row in rows if not row.value.isprintable())
+        keep_printable(rows, batch_id)
+
+
+def bury_by_batch(df, batch_id):
+    rows = df.collect()
+    Path(f"out-dead-{batch_id}").write_text("".join(line(row) for row in rows if not row.value.isprintable()))
+    keep_printable(rows, batch_id)
+
+
+def keep_printable(rows, batch_id):
+    part = Path(f"part-{batch_id}")
+    part.write_text("".join(line(row) for row in rows if row.value.isprintable()))
+    part.rename(f"out-{batch_id}")
+
+
 def line(row):
     return json.dumps([row.split, row.offset]) + "\n"
 

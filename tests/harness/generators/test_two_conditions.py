@@ -1,0 +1,95 @@
+"""Rows are lost or repeated only where two conditions meet: unusual values, much data, a date, a death, a restart with
+another parallelism. A generator makes each meeting, and right siblings pass it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.combinations import (
+    DECISIONS,
+    edge_cases_in_commits,
+    notifications_out_of_order_before_deaths,
+    rescaled_restarts_of_other_jobs,
+)
+from sinkproof.generators.high_yield import moved_wall_clocks
+from sinkproof.generators.native_calls import losses_after_faults
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+SUPPORT: Final = Path(__file__).parents[2] / "support"
+SINKS: Final = SUPPORT / "two_conditions.py"
+Generator = Callable[[Any], Iterator[Schedule]]
+
+
+def of_job(job: str) -> Generator:
+    return lambda campaign: (each for each in rescaled_restarts_of_other_jobs(campaign) if each.job.startswith(job))
+
+
+def zombies(campaign: Any) -> Iterator[Schedule]:
+    return (each for each in moved_wall_clocks(campaign) if each.faults and each.faults[0].kind == "stop")
+
+
+def power_losses(campaign: Any) -> list[Schedule]:
+    return losses_after_faults(campaign.run(Schedule(DECISIONS[:1])))
+
+
+def results_of(name: str, generator: Generator, folder: Path, *, ends: bool, file: Path = SINKS) -> CampaignResults:
+    """`ends`: with the first finding."""
+    with process_runner(load(f"{file}:{name}"), Scratch(name=name, path=folder, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: ends and bool(results.findings))
+        campaign.carry_out([Stage(name="two conditions", schedules=generator)])
+    return results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "generator", "oracle", "schedule"),
+    [
+        ("AppendsDeadLetters", edge_cases_in_commits, "O2", "job=edge-case-values sink[0].line("),
+        ("HoldsTheLast", of_job("edge-case-values"), "O1", "job=edge-case-values+scale-in checkpoint.persist"),
+        ("RemovesTooEarly", of_job("large-batches"), "O1", "job=large-batches+scale-in checkpoint.persist"),
+        ("GoesBack", notifications_out_of_order_before_deaths, "O2", "checkpoint.notify#1=late "),
+        ("ByDayOfCommit", zombies, "O2", "job=year-end sink[0].line("),
+    ],
+)
+def test_the_meeting_convicts(name: str, generator: Generator, oracle: str, schedule: str, tmp_path: Path) -> None:
+    results = results_of(name, generator, tmp_path, ends=True)
+    assert oracle in {finding.oracle for finding in results.findings if finding.schedule.startswith(schedule)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "generator", "runs_least"),
+    [
+        ("ReplacesDeadLetters", edge_cases_in_commits, 20),
+        ("HoldsAll", of_job("edge-case-values"), 6),
+        ("RemovesItsOwn", of_job("large-batches"), 6),
+        ("NeverGoesBack", notifications_out_of_order_before_deaths, 10),
+    ],
+)
+def test_the_right_sibling_passes(name: str, generator: Generator, runs_least: int, tmp_path: Path) -> None:
+    results = results_of(name, generator, tmp_path, ends=False)
+    assert [] == [str(finding.schedule) for finding in results.findings]
+    assert results.coverage.runs >= runs_least
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(("name", "is_wrong"), [("PartsForcedOnceOpen", True), ("ForcedParts", False)])
+def test_power_is_lost_after_a_recovery_too(name: str, is_wrong: bool, tmp_path: Path) -> None:
+    results = results_of(name, power_losses, tmp_path, ends=True, file=SUPPORT / "forced_parts.py")
+    assert ({"O8"} if is_wrong else set()) == {finding.oracle for finding in results.findings}
+    before = "checkpoint.persist.after#1=kill-job checkpoint.persist.after#2=lose-"
+    assert all(finding.schedule.startswith(before) for finding in results.findings)
+    assert results.coverage.runs >= (1 if is_wrong else 5)
