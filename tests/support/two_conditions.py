@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from parts_of_checkpoints import PartsOfCheckpoints
 
 from sinkproof import Batch, Claim, Context, Scratch
+from sinkproof.chaos.clock import utc_now
 
 SPILLED_ROWS = 100
 
@@ -33,7 +33,7 @@ class PartFiles(PartsOfCheckpoints):
 
 
 class DeadLetters(PartFiles):
-    """Rows whose values cannot be printed are appended to another file, before the part is there."""
+    """Rows with unprintable values are appended to another file, before the part is there."""
 
     def write(self, batch: Batch) -> None:
         self.rows += [[row.split, row.offset, row.value.isprintable()] for row in batch]
@@ -55,7 +55,7 @@ class DeadLettersByPart(DeadLetters):
 
 
 class HeldBack(PartFiles):
-    """Rows whose values cannot be printed wait until the end. A subtask keeps those of the last state it restores."""
+    """Rows with unprintable values wait until the end. A subtask keeps those of the last state it restores."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -160,7 +160,7 @@ class DayOfCommit(PartFiles):
 
     def publish(self, name: str, rows: list[Any]) -> None:
         if not any(self.folder.glob(f"*/{name}.json")):
-            day = f"{datetime.now(UTC):%Y-%m-%d}"
+            day = f"{utc_now():%Y-%m-%d}"
             (self.folder / day).mkdir(exist_ok=True)
             self.replace(f"{day}/{name}.json", rows)
 

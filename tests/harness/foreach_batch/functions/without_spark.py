@@ -151,7 +151,7 @@ def name_by_content(df, batch_id):
 
 
 def bury(df, batch_id):
-    """Rows whose values cannot be printed are appended to another file, which a second try does again."""
+    """Rows with unprintable values are appended to another file, which a second try does again."""
     if not Path(f"out-{batch_id}").exists():
         rows = df.collect()
         with open("out-dead", "a") as file:
