@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any
 
 from sinkproof import Batch, Context
 
 
-class PartsOfCheckpoints:
+class PartsOfCheckpoints(ABC):
     """Subclasses publish a part, which has the same name each time."""
 
     def __init__(self) -> None:
@@ -33,5 +34,6 @@ class PartsOfCheckpoints:
             self.publish(f"{self.context.subtask}-{older}", self.pending[older])
             del self.pending[older]
 
+    @abstractmethod
     def publish(self, name: str, rows: list[Any]) -> None:
-        raise NotImplementedError
+        """Once its checkpoint is complete, and again where it is restored."""
