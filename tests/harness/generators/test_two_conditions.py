@@ -13,10 +13,11 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import STANDARD, Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import (
     DECISIONS,
+    combined,
     edge_cases_in_commits,
     notifications_out_of_order_before_deaths,
     rescaled_restarts_of_other_jobs,
@@ -25,6 +26,7 @@ from sinkproof.generators.high_yield import moved_wall_clocks
 from sinkproof.generators.native_calls import losses_after_faults
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB
 
 SUPPORT: Final = Path(__file__).parents[2] / "support"
 SINKS: Final = SUPPORT / "two_conditions.py"
@@ -93,3 +95,26 @@ def test_power_is_lost_after_a_recovery_too(name: str, is_wrong: bool, tmp_path:
     before = "checkpoint.persist.after#1=kill-job checkpoint.persist.after#2=lose-"
     assert all(finding.schedule.startswith(before) for finding in results.findings)
     assert results.coverage.runs >= (1 if is_wrong else 5)
+
+
+def test_the_stage_of_what_harms_only_together_has_these_meetings(tmp_path: Path) -> None:
+    contract = load(f"{SINKS}:ReplacesDeadLetters")
+    with process_runner(contract, Scratch(name="all", path=tmp_path, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
+        campaign.carry_out([])  # the baseline
+        of_stage = set(combined(campaign))
+        for generator in (edge_cases_in_commits, notifications_out_of_order_before_deaths):
+            assert set() < set(generator(campaign)) <= of_stage
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+def test_the_stage_of_power_losses_has_those_after_a_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = load(f"{SUPPORT / 'forced_parts.py'}:ForcedParts")
+    monkeypatch.setattr(ProcessCampaign, "_strike_all", lambda campaign, struck: None)
+    with process_runner(contract, Scratch(name="power", path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=contract, shell="process")
+        campaign = ProcessCampaign(runner, results)
+        campaign.lose_power_without_help()
+        planned = set(results.coverage.power.losses)
+        assert set() < set(power_losses(campaign)) <= planned
+    assert {STANDARD, LARGE_BATCHES_JOB} <= {each.job for each in planned}
