@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -238,17 +236,6 @@ class Engine:
     def request(self, at_ms: int, event: str, *, generation: int = FIRST_GENERATION) -> Callable[[Simulation], Any]:
         """For `before`: the coordinator receives a request ("cancel", "stop_with_checkpoint")."""
         return lambda simulation: simulation.post(at_ms, (0, generation), (event, None, None))
-
-
-@pytest.fixture
-def quick_folder(tmp_path: Path) -> Iterator[Path]:
-    """For tests that fsync a thousand times, on a disk that others may be busy with: in memory, where there is such."""
-    in_memory = Path("/dev/shm")
-    if not os.access(in_memory, os.W_OK):
-        yield tmp_path
-        return
-    with TemporaryDirectory(dir=in_memory) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,11 @@ Open = Callable[..., FolderCheckpointStorage]
 
 
 @pytest.fixture
-def reopen(quick_folder: Path) -> Open:
+def reopen(tmp_path: Path) -> Open:
     """A new process on the same folder, with the next generation."""
 
     def open_and_claim(**options: Any) -> FolderCheckpointStorage:
-        storage = FolderCheckpointStorage(quick_folder / "checkpoints", **options)
+        storage = FolderCheckpointStorage(tmp_path / "checkpoints", **options)
         storage.claim_generation()
         return storage
 

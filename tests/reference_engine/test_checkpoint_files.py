@@ -124,11 +124,11 @@ def test_every_file_is_forced_to_disk_before_its_name_and_its_name_before_the_re
 
 
 @pytest.mark.row("S08")
-def test_a_decision_either_fails_and_is_not_there_or_returns_and_is(quick_folder: Path) -> None:
+def test_a_decision_either_fails_and_is_not_there_or_returns_and_is(tmp_path: Path) -> None:
     outcomes = set()
     for at in range(1, 40):
         said: list[str] = []
-        claimed = FolderCheckpointStorage(quick_folder / str(at))
+        claimed = FolderCheckpointStorage(tmp_path / str(at))
         claimed.claim_generation()
         taken(claimed, 1)
         storage = FolderCheckpointStorage(
@@ -146,11 +146,11 @@ def test_a_decision_either_fails_and_is_not_there_or_returns_and_is(quick_folder
 
 @pytest.mark.row("S08")
 @pytest.mark.row("S09")
-def test_a_full_disk_costs_a_checkpoint_and_not_a_row(engine: Any, quick_folder: Path) -> None:
+def test_a_full_disk_costs_a_checkpoint_and_not_a_row(engine: Any, tmp_path: Path) -> None:
     expected = engine.rows_of(engine.input())
     noted = set()
     for at in range(9, 130, 3):  # a generation takes the first 8 steps
-        storage = FolderCheckpointStorage(quick_folder / str(at), reach=full_disk(at), say=lambda text: None)
+        storage = FolderCheckpointStorage(tmp_path / str(at), reach=full_disk(at), say=lambda text: None)
         run = engine.run(storage=storage)
         assert (True, expected) == (run.simulation.finished, run.counts), f"full at step {at}"
         noted |= {what for _, _, _, what, _ in run.simulation.history}

@@ -49,11 +49,11 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def reopen(quick_folder: Path, said: list[str]) -> Open:
+def reopen(tmp_path: Path, said: list[str]) -> Open:
     """A new process on the same folder, with the next generation."""
 
     def open_and_claim(**options: Any) -> FolderCheckpointStorage:
-        storage = FolderCheckpointStorage(quick_folder / "checkpoints", say=said.append, **options)
+        storage = FolderCheckpointStorage(tmp_path / "checkpoints", say=said.append, **options)
         storage.claim_generation()
         return storage
 

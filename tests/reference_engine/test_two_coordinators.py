@@ -37,15 +37,15 @@ Open = Callable[[], Any]
 
 
 @pytest.fixture(params=["memory", "folder", "objects in a folder", "S3"])
-def open_one(request: Any, quick_folder: Path) -> Open:
+def open_one(request: Any, tmp_path: Path) -> Open:
     """Another coordinator's access to the same checkpoints."""
     if request.param == "memory":
         objects = in_memory()
         return lambda: ObjectCheckpointStorage(objects)
     if request.param == "folder":
-        return lambda: FolderCheckpointStorage(quick_folder / "checkpoints")
+        return lambda: FolderCheckpointStorage(tmp_path / "checkpoints")
     is_folder = request.param != "S3"
-    url = f"file://{quick_folder}/objects" if is_folder else request.getfixturevalue("bucket_url")
+    url = f"file://{tmp_path}/objects" if is_folder else request.getfixturevalue("bucket_url")
     return lambda: ObjectCheckpointStorage(open_objects(url))
 
 

@@ -36,6 +36,7 @@ PIECE = ("line(pieces.py:7)", WRITE, "line(pieces.py:8)", "syscall(rename rows)"
     ("text", "expected", "jobs"),
     [
         ("recent = recent[-50:]", [hundreds_of_checkpoints], ["hundreds-of-checkpoints"]),
+        ("LEDGER_DEPTH = 12", [hundreds_of_checkpoints], ["hundreds-of-checkpoints"]),
         ("chunk = 300", [hundreds_of_checkpoints, many_chunks], ["hundreds-of-checkpoints"]),
         ("piece = 8 * 1024 * 1024", [large_values, far_larger_data], ["large-values"]),
         ("piece = 1 << 16", [large_values, far_larger_data], ["large-values"]),
