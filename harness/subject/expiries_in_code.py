@@ -14,10 +14,15 @@ from typing import Final
 
 from sinkproof.chaos.points import line_point
 
-CALLS: Final = frozenset({"expire", "expireat", "pexpire", "pexpireat", "setex", "psetex"})
-ARGUMENTS: Final = frozenset({"ex", "exat", "px", "pxat", "expire", "expireAfterSeconds"})
+CALLS: Final = frozenset(
+    {"expire", "expireat", "pexpire", "pexpireat", "hexpire", "hpexpire", "setex", "psetex", "getex"}
+)
+ARGUMENTS: Final = frozenset({"ex", "exat", "px", "pxat", "expire", "expireAfterSeconds", "duplicate_window"})
+TIMED: Final = frozenset({"set", "add", "replace"})  # of clients of Redis and memcached: the third argument is a time
+CLIENTS: Final = re.compile(r"^\s*(?:import|from)\s+\w*(?:redis|valkey|memcache)", re.MULTILINE)
 IN_TEXT: Final = re.compile(
-    r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bcall\(\s*['\"]p?(?:expire|setex))"
+    r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bcall\(\s*['\"]h?p?(?:expire|setex)"
+    r"|\bcall\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"])"
     r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
 )
 FILES_KNOWN_MOST: Final = 1000
@@ -35,10 +40,11 @@ def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
 
 @lru_cache(maxsize=FILES_KNOWN_MOST)
 def _places(source: bytes) -> Sequence[int]:
-    return sorted(set(_lines(ast.parse(source))))
+    has_client = CLIENTS.search(source.decode(errors="replace")) is not None
+    return sorted(set(_lines(ast.parse(source), has_client=has_client)))
 
 
-def _lines(tree: ast.Module) -> Iterator[int]:
+def _lines(tree: ast.Module, *, has_client: bool) -> Iterator[int]:
     """Of functions; a text outside of them counts where a function names it."""
     inside = {id(node) for function in ast.walk(tree) if isinstance(function, FUNCTIONS) for node in ast.walk(function)}
     texts = {
@@ -50,7 +56,8 @@ def _lines(tree: ast.Module) -> Iterator[int]:
         if isinstance(target, ast.Name)
     }
     for node in ast.walk(tree):
-        if id(node) in inside and (_is_expiry(node) or getattr(node, "attr", getattr(node, "id", "")) in texts):
+        named = getattr(node, "attr", getattr(node, "id", "")) in texts
+        if id(node) in inside and (named or _is_expiry(node) or (has_client and _is_timed(node))):
             assert isinstance(node, ast.expr)
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
@@ -61,6 +68,13 @@ def _is_expiry(node: ast.AST) -> bool:
         of_key = len(node.args) + len(node.keywords) > 1  # and of a time: not `session.expire(row)` of SQLAlchemy
         return (of_key and getattr(node.func, "attr", "") in CALLS) or not ARGUMENTS.isdisjoint(named)
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and IN_TEXT.search(node.value) is not None
+
+
+def _is_timed(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") not in TIMED:
+        return False
+    times = [*node.args[2:3], *(argument.value for argument in node.keywords if argument.arg == "time")]
+    return not all(map(_is_nothing, times))
 
 
 def _is_nothing(value: ast.expr) -> bool:

@@ -27,6 +27,9 @@ def found(tmp_path: Path, statement: str, *, before: str = "", executed: set[str
         "session.execute('INSERT INTO marks (id) VALUES (%s) USING TTL 86400', [1])",
         "session.execute(f'UPDATE marks USING TIMESTAMP 1 AND TTL {self.kept} SET done = true')",
         "self.redis.eval(\"redis.call('PEXPIRE', KEYS[1], 60)\", 1, 'done')",
+        "self.redis.eval(\"redis.call('SET', KEYS[1], 1, 'NX', 'EX', ARGV[1])\", 1, 'done', 60)",
+        "client.hexpire('marks', 60, 'done')",
+        "self.stream.add_stream(name='rows', duplicate_window=120)",
         "marks.create_index('at', expireAfterSeconds=60)",
     ],
 )
@@ -48,6 +51,16 @@ def test_what_expires_is_found(tmp_path: Path, statement: str) -> None:
 )
 def test_what_only_sounds_like_it_is_not(tmp_path: Path, statement: str) -> None:
     assert [] == found(tmp_path, statement)
+
+
+@pytest.mark.parametrize("imported", ["import redis", "from pymemcache.client import base", "import memcache"])
+@pytest.mark.parametrize("statement", ["pipe.set('mark', 1, self.day)", "cache.add('mark', 1, time=60)"])
+def test_a_time_without_its_name_counts_beside_a_client_that_takes_one(
+    statement: str, imported: str, tmp_path: Path
+) -> None:
+    assert ["line(sink.py:4)"] == found(tmp_path, statement, before=imported)
+    assert [] == found(tmp_path, statement, before="import configparser")
+    assert [] == found(tmp_path, "pipe.set('mark', 1, None); pipe.set('mark', 1)", before=imported)
 
 
 def test_a_text_outside_of_functions_counts_where_one_names_it(tmp_path: Path) -> None:
