@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from sinkproof.chaos.standard_library import defines_standard_module
 
 WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-OF_THE_SYSTEM: Final = ("/proc/", "/sys/", "/dev/")
+OF_THE_SYSTEM: Final = re.compile("/(?:proc|sys|dev(?!/shm/))/")  # in /dev/shm are plain files
 MAPS: Final = "/proc/self/maps"
 TELLS_NOTHING: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", MAPS)
 COMPILED: Final = f"{os.sep}__pycache__{os.sep}"  # made of the source, which is recorded instead
@@ -144,7 +145,7 @@ def _note_open(arguments: tuple[Any, ...]) -> None:
         with suppress(ValueError):
             source = importlib.util.source_from_cache(name)
             name = source if os.path.exists(source) else name
-    if name.startswith(OF_THE_SYSTEM):
+    if OF_THE_SYSTEM.match(name):
         _note_beyond(name, "reads") if name not in TELLS_NOTHING else None
     elif writes:
         _note_beyond(name, "writes")
@@ -157,7 +158,7 @@ def _note_folder(arguments: tuple[Any, ...]) -> None:
     if name is None or f"{name}/" in _Record.seen:
         return
     _Record.seen.add(f"{name}/")
-    if not name.startswith(OF_THE_SYSTEM):
+    if not OF_THE_SYSTEM.match(name):
         _append("folder", name, listing(name))
     elif not _is_ours():
         _append("beyond", name, "lists")
