@@ -19,7 +19,20 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.reports.document import Finding
-from sinkproof.workload.jobs import IN_CONTAINERS_JOB, OTHER_HOSTS_JOB
+from sinkproof.workload.jobs import (
+    EDGE_CASE_VALUES_JOB,
+    EQUAL_ROWS_JOB,
+    HUNDREDS_OF_CHECKPOINTS_JOB,
+    IN_CONTAINERS_JOB,
+    MANY_CHUNKS_JOB,
+    OTHER_HOSTS_JOB,
+    SHARED_KEYS_JOB,
+    TOGETHER,
+    TWELVE_OF_BOTH_JOB,
+    TWELVE_SINKS_JOB,
+    WALL_CLOCK_JOBS,
+    ZOMBIE_VERY_LATE_JOB,
+)
 
 
 class Repair(NamedTuple):
@@ -57,18 +70,46 @@ HALF_A_REQUEST: Final = (
     "compares what it has read with the length that was announced"
 )
 SHOWN_BY_JOB: Final = {IN_CONTAINERS_JOB: "R2", OTHER_HOSTS_JOB: "R4"}  # whatever the fault
+NUMBERS_AS_TEXTS: Final = (
+    "a number is taken for a text: a pattern or a prefix for subtask 1 also fits 10 and 11, as texts 10 comes before 9, "
+    "without a sign between them 1 and 10 are written like 11 and 0; or two numbers are made one that is too small"
+)
+ALIKE: Final = (
+    "keys or values are not kept as they are: quotes, separators, line ends, an encoding, a name that is made of a key"
+)
+DATES: Final = "a date or a time of the wall clock is a part of a name, or decides what is newer or too old"
+FORGOTTEN: Final = (
+    "what is committed is remembered for fewer checkpoints or rows than pass before a zombie, or a late message, comes"
+)
+SITUATIONS: Final = {
+    **dict.fromkeys((TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB), NUMBERS_AS_TEXTS),
+    **dict.fromkeys((ZOMBIE_VERY_LATE_JOB, HUNDREDS_OF_CHECKPOINTS_JOB), FORGOTTEN),
+    **dict.fromkeys(WALL_CLOCK_JOBS, DATES),
+    EDGE_CASE_VALUES_JOB: ALIKE,
+    SHARED_KEYS_JOB: "a key alone is taken for the identity of a row, and both splits have it",
+    EQUAL_ROWS_JOB: "rows that differ in nothing but their offsets are taken for one",
+}
 
 
 def with_likely_cause(finding: Finding) -> Finding:
-    """As it is if no canary looks like it, and no request was cut off."""
+    """As it is if no canary looks like it, no request was cut off, and its job shows no special situation."""
     if not finding.claimed:
         return finding
     schedule = parse(finding.schedule, kinds=frozenset(KINDS))
     causes = [HALF_A_REQUEST] if _cuts_a_request(schedule) else []
-    if code := _likely(finding.oracle, schedule):
+    if situation := _situation(schedule):
+        causes.insert(0, situation)
+    elif code := _likely(finding.oracle, schedule):
         how = f"Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
         causes.insert(0, f"{code}: {ROOT_CAUSES[code]}. {how}")
     return replace(finding, root_cause=". Or ".join(causes)) if causes else finding
+
+
+def _situation(schedule: Schedule) -> str | None:
+    """Stages with the standard job come first: what is found in another one is seldom shown by the fault alone."""
+    if schedule.ids:
+        return NUMBERS_AS_TEXTS
+    return next((SITUATIONS[job] for job in schedule.job.split(TOGETHER) if job in SITUATIONS), None)
 
 
 def _cuts_a_request(schedule: Schedule) -> bool:
@@ -80,6 +121,8 @@ def _likely(oracle: str, schedule: Schedule) -> str:
         return ""  # the sink may be right
     if schedule.job in SHOWN_BY_JOB:
         return SHOWN_BY_JOB[schedule.job]
+    if schedule.faults and schedule.faults[-1].kind == "unanswered":
+        return "R7"
     found = Counter(each.root_cause for each in CANARIES if _looks_like(each, oracle, schedule))
     return found.most_common(1)[0][0] if found else ""
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from sinkproof.canaries.catalogue import CANARIES, ROOT_CAUSES
-from sinkproof.certifier.root_causes import HALF_A_REQUEST, REPAIRS, explained, with_likely_cause
+from sinkproof.certifier.root_causes import (
+    ALIKE,
+    DATES,
+    FORGOTTEN,
+    HALF_A_REQUEST,
+    NUMBERS_AS_TEXTS,
+    REPAIRS,
+    explained,
+    with_likely_cause,
+)
 from sinkproof.explain.semantics_rows import ROWS
 from sinkproof.reports.document import Finding
 
@@ -25,12 +34,29 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
         ("O8", "sink[0].open.after#1=lose-power", "R16"),
         ("O1", "job=other-hosts checkpoint.persist.after#1=kill-job", "R4"),
         ("O1", "job=in-containers no-fault", "R2"),
+        ("O2", "sink[0].socket.send#3=unanswered", "R7"),
     ],
 )
 def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: str, code: str) -> None:
     finding = Finding(oracle=oracle, claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
     cause = with_likely_cause(finding).root_cause
     assert cause == f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "situation"),
+    [
+        ("job=twelve-sinks sink[0].write.after#1=kill-job", NUMBERS_AS_TEXTS),
+        ("ids=299998 sink[0].open.after#1=kill", NUMBERS_AS_TEXTS),
+        ("job=twelve-of-both+scale-in no-fault", NUMBERS_AS_TEXTS),
+        ("job=zombie-very-late sink[0].write.after#1=stop", FORGOTTEN),
+        ("job=edge-case-values no-fault", ALIKE),
+        ("job=year-end no-fault", DATES),
+    ],
+)
+def test_what_is_found_in_a_special_situation_names_it_and_no_canary(schedule: str, situation: str) -> None:
+    finding = Finding(oracle="O1", claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
+    assert with_likely_cause(finding).root_cause == situation
 
 
 @pytest.mark.parametrize(
