@@ -71,7 +71,7 @@ HALF_A_REQUEST: Final = (
 )
 SHOWN_BY_JOB: Final = {IN_CONTAINERS_JOB: "R2", OTHER_HOSTS_JOB: "R4"}  # whatever the fault
 NUMBERS_AS_TEXTS: Final = (
-    "a number is taken for a text: a pattern or a prefix for subtask 1 also fits 10 and 11, as texts 10 comes before 9, "
+    "a number is taken for a text: a pattern or a prefix for subtask 1 also fits 10 and 11, as text 10 comes before 9, "
     "without a sign between them 1 and 10 are written like 11 and 0; or two numbers are made one that is too small"
 )
 ALIKE: Final = (
