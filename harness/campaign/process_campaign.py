@@ -222,6 +222,7 @@ class ProcessCampaign(CampaignInProcesses):
             losses += native_calls.power_losses_at_steps(self.run(Schedule(job=LARGE_BATCHES_JOB)), times=2)
             power.losses = dict.fromkeys(losses, False)
             self._strike_all(power.losses)
+            self.run_schedules(interleavings.losses_after_deaths(self.traced_baseline, "lose-power"))
 
     def _strike_all(self, struck: Mapping[Schedule, bool]) -> None:
         self._until_struck(struck, list(struck))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
@@ -119,6 +120,15 @@ def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator
         lost = [fault for fault in spread(traced, kind) if fault.point == DECIDED][1:2]
         for death in within(traced, "notify_complete", "kill"):
             yield from (Schedule((death, last)) for last in lost)
+
+
+def losses_after_deaths(traced: RunResult, kind: str) -> Iterator[Schedule]:
+    """The job dies at a line of the first openings and commits, and the power is lost when the last checkpoint is
+    complete: what is there need not have been forced by the attempt that made it.
+    """
+    last = [fault for fault in spread(traced, kind) if fault.point == DECIDED][-1:]
+    deaths = (within(traced, call, "kill-job") for call in ("open", "notify_complete"))
+    yield from (Schedule((death, *last)) for death in chain(*deaths) if last)
 
 
 def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:

@@ -78,13 +78,13 @@ def make_late_first_row(split: int, offset: int) -> Row:
 
 
 EDGE_CASE_VALUES: Final = (
-    *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash"),
+    *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash, C:\\new\\root\\table"),
     *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
     *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y" * 70_000),
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400"),  # beyond doubles and 64 bits
     *("soh\x01stx\x02rs\x1eus\x1f", "\\N", "\\.", "NULL", "None", '"quoted"', "1e3", "2024-02-30", "\x7f\x1b[0m"),
-    *("a=b&c=d", "#no comment"),
+    *("a=b&c=d%0A+%25\\u0041", "#no comment"),
 )
 LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
 SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes names of keys makes them alike there

@@ -79,3 +79,39 @@ class PartsForcedOnceOpen(ForcedParts):
     """Wrong: a later checkpoint forgets the rows that were published again."""
 
     make = ForcedOnceOpen
+
+
+class InFolder(Forced):
+    """Parts lie in a folder of their own, which the first attempt makes."""
+
+    forces_always = True
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        made = not (parts := self.folder / "parts").is_dir()
+        parts.mkdir(exist_ok=True)
+        if made or self.forces_always:
+            self.force(self.folder)
+        part = parts / f"part-{marker[0]}-{marker[1]}"
+        part.write_text(json.dumps(rows))
+        self.force(part)
+        self.force(parts)
+
+
+class PartsInFolder(ForcedParts):
+    """Right."""
+
+    make = InFolder
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for part in sorted(scratch.path.glob("parts/part-*")):
+            yield from json.loads(part.read_text() or "[]")
+
+
+class ForcedByItsMaker(InFolder):
+    forces_always = False
+
+
+class PartsInFolderOfAnother(PartsInFolder):
+    """Wrong: the attempt that made the folder may have died before it was forced to disk."""
+
+    make = ForcedByItsMaker

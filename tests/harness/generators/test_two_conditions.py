@@ -23,6 +23,7 @@ from sinkproof.generators.combinations import (
     rescaled_restarts_of_other_jobs,
 )
 from sinkproof.generators.high_yield import moved_wall_clocks
+from sinkproof.generators.interleavings import losses_after_deaths
 from sinkproof.generators.native_calls import losses_after_faults
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
@@ -97,6 +98,18 @@ def test_power_is_lost_after_a_recovery_too(name: str, is_wrong: bool, tmp_path:
     assert results.coverage.runs >= (1 if is_wrong else 5)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(("name", "is_wrong"), [("PartsInFolderOfAnother", True), ("PartsInFolder", False)])
+def test_power_is_lost_after_the_maker_of_a_folder_has_died(name: str, is_wrong: bool, tmp_path: Path) -> None:
+    def generator(campaign: Any) -> Iterator[Schedule]:
+        return losses_after_deaths(campaign.traced_baseline, "lose-power")
+
+    results = results_of(name, generator, tmp_path, ends=True, file=SUPPORT / "forced_parts.py")
+    assert ({"O8"} if is_wrong else set()) == {finding.oracle for finding in results.findings}
+    assert is_wrong or results.coverage.runs >= 10
+
+
 def test_the_stage_of_what_harms_only_together_has_these_meetings(tmp_path: Path) -> None:
     contract = load(f"{SINKS}:ReplacesDeadLetters")
     with process_runner(contract, Scratch(name="all", path=tmp_path, shell="process")) as runner:
@@ -110,11 +123,15 @@ def test_the_stage_of_what_harms_only_together_has_these_meetings(tmp_path: Path
 @pytest.mark.usefixtures("watch_of_system_calls")
 def test_the_stage_of_power_losses_has_those_after_a_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contract = load(f"{SUPPORT / 'forced_parts.py'}:ForcedParts")
+    others: list[Schedule] = []
     monkeypatch.setattr(ProcessCampaign, "_strike_all", lambda campaign, struck: None)
+    monkeypatch.setattr(ProcessCampaign, "run_schedules", lambda campaign, schedules: others.extend(schedules))
     with process_runner(contract, Scratch(name="power", path=tmp_path, shell="process")) as runner:
         results = CampaignResults(contract=contract, shell="process")
         campaign = ProcessCampaign(runner, results)
+        campaign.carry_out([])  # the baseline
         campaign.lose_power_without_help()
         planned = set(results.coverage.power.losses)
         assert set() < set(power_losses(campaign)) <= planned
+        assert set() < set(losses_after_deaths(campaign.traced_baseline, "lose-power")) <= set(others)
     assert {STANDARD, LARGE_BATCHES_JOB} <= {each.job for each in planned}
