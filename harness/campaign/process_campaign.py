@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,7 @@ from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.names_in_code import sees_its_host
+from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
@@ -232,6 +233,10 @@ class ProcessCampaign(CampaignInProcesses):
             left = [schedule for schedule in schedules if not struck[schedule]]
             self.tried.difference_update(left)
             self.run_schedules(left)
+
+    def zombies_waited_for(self) -> Iterator[Schedule]:
+        seconds = long_wait_seconds(self.runner.files)
+        return single_faults.zombies_waited_for([*self.waited_for], wait_seconds=seconds)
 
     def pass_midnight(self) -> None:
         """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""

@@ -174,7 +174,7 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="zombies for which other attempts wait longer",
-        schedules=lambda campaign: single_faults.zombies_waited_for([*campaign.waited_for]),
+        schedules=ProcessCampaign.zombies_waited_for,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),

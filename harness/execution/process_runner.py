@@ -34,6 +34,7 @@ from sinkproof.reference_engine.shells.process.process_host import ProcessHost, 
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import named_job, wall_clock_beside
@@ -41,7 +42,6 @@ from sinkproof.workload.jobs import named_job, wall_clock_beside
 HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
 HANGS_MOST: Final = 3  # in one run
-LONG_WAIT_SECONDS: Final = 3.0  # for a suspended attempt: locks that are given up, or taken by force, by then
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 NOTING: Final = ("sinkproof.chaos.sqlite_points:note_before_forks",)
@@ -125,8 +125,9 @@ class ProcessRunner(ScheduleRunner):
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = self.wall_clock_of(job)
         self.host = host = self._make_host(wall_clock, job)
-        least = LONG_WAIT_SECONDS if job.patient else host.patience_seconds
-        host.patience_seconds = min(max(least, 3 * self.slowest_seconds), self.hang_seconds)
+        least = long_wait_seconds(self.files) if job.patient else host.patience_seconds
+        host.hang_seconds = max(host.hang_seconds, 2 * least if job.patient else 0)
+        host.patience_seconds = min(max(least, 3 * self.slowest_seconds), host.hang_seconds)
         self.target.ages_files = wall_clock is None
         if self.service.watched is not None:
             host.window = self.service.watched.during

@@ -21,6 +21,8 @@ CLOCKS: Final = frozenset(
 )
 DATES: Final = frozenset({"date", "datetime"})
 SECOND: Final = 1000  # in milliseconds
+LONG_WAIT_SECONDS: Final = 3.0  # for a suspended attempt: locks that are given up, or taken by force, by then
+WAITS_IN_CODE_MOST: Final = 10  # seconds
 SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
 DIGESTS: Final = frozenset(
     {
@@ -42,6 +44,13 @@ def has_number_between(files: Collection[str], least: int, most: int) -> bool:
     folders = {Path(path).parent for path in files}
     found = (*map(numbers_in, files), *map(numbers_in_settings, folders))
     return any(least <= number <= most for numbers in found for number in numbers)
+
+
+def long_wait_seconds(files: Collection[str]) -> float:
+    """Longer than this code waits for a lock, by its numbers of seconds or milliseconds, unless that is too long."""
+    numbers = {number for path in files for number in (*numbers_in(path), *_whole_floats(path))}
+    numbers |= {number // SECOND for number in numbers if number % SECOND == 0}
+    return max([LONG_WAIT_SECONDS, *(1.0 + number for number in numbers if number <= WAITS_IN_CODE_MOST)])
 
 
 def makes_digests(files: Collection[str]) -> bool:
@@ -114,6 +123,13 @@ def _called(node: ast.expr) -> str:
 
 def _nothing(instead_of: ast.expr) -> ast.Constant:
     return ast.copy_location(ast.Constant(0), instead_of)
+
+
+@cache
+def _whole_floats(path: str) -> frozenset[int]:
+    """`timeout=8.0`."""
+    values = (getattr(node, "value", None) for node in ast.walk(ast.parse(Path(path).read_bytes(), path)))
+    return frozenset(int(value) for value in values if isinstance(value, float) and value.is_integer())
 
 
 def _numbers(constant: object) -> Iterator[int]:

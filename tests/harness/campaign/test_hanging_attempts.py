@@ -104,11 +104,12 @@ def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: st
     assert {f"job=long-waits {line}"} == {finding.schedule for finding in results.findings} or not found
 
 
-def test_of_many_zombies_that_were_waited_for_six_are_tried_again_each_once() -> None:
+def test_of_many_zombies_that_were_waited_for_six_are_tried_again_each_once_and_three_where_that_takes_long() -> None:
     waited = [
         parse(f"{job}sink[0].line(a.py:{number})#1=stop") for job in ("", "job=slow-detection ") for number in range(9)
     ]
-    again = list(map(str, zombies_waited_for(waited)))
+    again = list(map(str, zombies_waited_for(waited, wait_seconds=3.0)))
     assert [f"job=long-waits sink[0].line(a.py:{number})#1=stop" for number in (0, 1, 3, 4, 6, 8)] == again
-    assert [] == list(zombies_waited_for([]))
-    assert ["job=long-waits sink[0].line(a.py:0)#1=stop"] == list(map(str, zombies_waited_for(waited[:1])))
+    assert 3 == len(list(zombies_waited_for(waited, wait_seconds=9.0)))
+    assert [] == list(zombies_waited_for([], wait_seconds=3.0))
+    assert again[:1] == list(map(str, zombies_waited_for(waited[:1], wait_seconds=3.0)))

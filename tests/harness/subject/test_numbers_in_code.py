@@ -9,6 +9,7 @@ import pytest
 from sinkproof.subject.numbers_in_code import (
     counts_in_bytes,
     has_number_between,
+    long_wait_seconds,
     makes_digests,
     numbers_in,
     numbers_in_settings,
@@ -120,3 +121,23 @@ def test_a_digest_is_found(tmp_path: Path, text: str, makes: bool) -> None:
     file = tmp_path / "sink.py"
     file.write_text(text)
     assert makes is makes_digests([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("lock.acquire(timeout=8)", 9.0),
+        ("lock.acquire(timeout=8.0)", 9.0),
+        ("LOCK_TIMEOUT_MS = 7000", 8.0),
+        ("query = 'SELECT GET_LOCK(%s, 10)'", 11.0),
+        ("lock.acquire(timeout=1)", 3.0),
+        ("lock.acquire(timeout=30)", 3.0),
+        ("lock.acquire()", 3.0),
+    ],
+)
+def test_a_suspended_attempt_is_waited_for_longer_than_the_code_waits(
+    text: str, seconds: float, tmp_path: Path
+) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(text)
+    assert seconds == long_wait_seconds([str(file)])
