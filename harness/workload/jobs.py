@@ -270,7 +270,9 @@ EVERY_JOB: Final = {
     IMPATIENT_THREADS_JOB: _spec(
         "threads of the sink that wait for long, or sleep, go on after two calls", thread_pace="impatient"
     ),
-    LONG_WAITS_JOB: _spec("a suspended attempt resumes when another one has waited for seconds, longer than its code says", patient=True),
+    LONG_WAITS_JOB: _spec(
+        "a suspended attempt resumes when another one has waited for seconds, longer than its code says", patient=True
+    ),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     OTHER_HOSTS_JOB: _spec(
         "each attempt is on a host of its own (name, time zone, local locks); restarts find no files in /tmp",
