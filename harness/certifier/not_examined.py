@@ -202,8 +202,8 @@ def _expiring(subject: SubjectProgress) -> str:
         return ""
     for place in expiries_in(subject.own_code.files, subject.lines_passed):
         return (
-            f"{place} sets an expiry at a server, and no run has reached it, as the clocks of servers are not moved: "
-            "let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"
+            f"{place} sets an expiry at a server, or goes by its clock, which is not moved: no run has reached it. "
+            "Let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"
         )
     return ""
 

@@ -1,6 +1,8 @@
-"""Where a sink's own code sets an expiry at a server: in calls of clients, in statements of CQL, in scripts of Redis.
+"""Where a sink's own code sets an expiry at a server, or goes by its clock: in calls of clients, statements of CQL and
+SQL, scripts of Redis.
 
-The clocks of servers are not moved, so no run reaches what happens then. Unless a contract says so, it is not examined.
+The clocks of servers and databases are not moved, so no run reaches what happens then. Unless a contract says so, it is
+not examined.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ IN_TEXT: Final = re.compile(
     r"|\bcall\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"])"
     r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
 )
+# `WHERE at < now() - interval '1 hour'`, in statements of SQL: SQLite's clock is not moved, either.
+CLOCK: Final = (
+    r"(?:\b(?:now|getdate|sysdate|unix_timestamp|clock_timestamp|statement_timestamp|unixepoch)\s*\("
+    r"|\b(?:current_timestamp|sysdate)\b|'now')"
+)
+BY_CLOCK: Final = re.compile(rf"\bWHERE\b.*(?:[<>]=?[^<>]{{0,60}}?{CLOCK}|{CLOCK}.*[<>])", re.IGNORECASE | re.DOTALL)
 FILES_KNOWN_MOST: Final = 1000
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -67,7 +75,8 @@ def _is_expiry(node: ast.AST) -> bool:
         named = {argument.arg for argument in node.keywords if not _is_nothing(argument.value)}
         of_key = len(node.args) + len(node.keywords) > 1  # and of a time: not `session.expire(row)` of SQLAlchemy
         return (of_key and getattr(node.func, "attr", "") in CALLS) or not ARGUMENTS.isdisjoint(named)
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and IN_TEXT.search(node.value) is not None
+    text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and any(pattern.search(text) for pattern in (IN_TEXT, BY_CLOCK))
 
 
 def _is_timed(node: ast.AST) -> bool:

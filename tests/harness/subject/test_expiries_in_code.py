@@ -30,6 +30,10 @@ def found(tmp_path: Path, statement: str, *, before: str = "", executed: set[str
         "self.redis.eval(\"redis.call('SET', KEYS[1], 1, 'NX', 'EX', ARGV[1])\", 1, 'done', 60)",
         "client.hexpire('marks', 60, 'done')",
         "self.stream.add_stream(name='rows', duplicate_window=120)",
+        "db.execute(\"DELETE FROM done WHERE at < now() - interval '1 hour'\")",
+        "db.execute('UPDATE lease SET owner = ? WHERE expires_at <= CURRENT_TIMESTAMP', [me])",
+        "db.execute(\"DELETE FROM done WHERE at < datetime('now', '-1 day')\")",
+        "q.execute('SELECT part FROM done WHERE UNIX_TIMESTAMP() - at < 3600')",
         "marks.create_index('at', expireAfterSeconds=60)",
     ],
 )
@@ -47,6 +51,9 @@ def test_what_expires_is_found(tmp_path: Path, statement: str) -> None:
         "self.expired = self.expires_at < 5",
         "print('it may expire'); raise OSError('leases expire')",
         "'Docstring: to EXPIRE.'",
+        "db.execute('INSERT INTO done (part, at) VALUES (?, now())', [part])",
+        "db.execute('UPDATE done SET at = CURRENT_TIMESTAMP WHERE part > ?', [part])",
+        "db.execute('CREATE TABLE done (at timestamptz DEFAULT now())')",
     ],
 )
 def test_what_only_sounds_like_it_is_not(tmp_path: Path, statement: str) -> None:
