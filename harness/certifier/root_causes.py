@@ -26,10 +26,12 @@ from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
     MANY_CHUNKS_JOB,
     OTHER_HOSTS_JOB,
+    RESCALED_JOBS,
     SHARED_KEYS_JOB,
     TOGETHER,
     TWELVE_OF_BOTH_JOB,
     TWELVE_SINKS_JOB,
+    UNEVENLY_RESCALED_JOBS,
     WALL_CLOCK_JOBS,
     ZOMBIE_VERY_LATE_JOB,
 )
@@ -50,7 +52,11 @@ REPAIRS: Final = {
     "R7": Repair("S21", "after an error look what is there, and repeat the same step under the same name"),
     "R8": Repair("S23", "keep in the handle what names this very transaction: id and epoch, not a slot in a pool"),
     "R9": Repair("S21", "keep the target's limits longer than any outage, and raise TransactionLost beyond them"),
-    "R10": Repair("S22", "fence earlier generations in `open`, or publish under a name that is always the same"),
+    "R10": Repair(
+        "S22",
+        "fence earlier generations in `open`, and check that in the same step as the commit; or publish under a name that "
+        "is always the same",
+    ),
     "R11": Repair("S22", "remove in `open` what earlier generations left; let commits repeat"),
     "R12": Repair("S18", "keep rows by checkpoint id; a completion covers all earlier ids, an abort covers none"),
     "R13": Repair("S21", "list in the snapshot every transaction that is open, and record each by itself"),
@@ -69,7 +75,11 @@ HALF_A_REQUEST: Final = (
     "the target may accept a request of which only a part has arrived, since its sender has died: see whether it "
     "compares what it has read with the length that was announced"
 )
-SHOWN_BY_JOB: Final = {IN_CONTAINERS_JOB: "R2", OTHER_HOSTS_JOB: "R4"}  # whatever the fault
+SHOWN_BY_JOB: Final = {  # whatever the fault
+    IN_CONTAINERS_JOB: "R2",
+    OTHER_HOSTS_JOB: "R4",
+    **dict.fromkeys((*RESCALED_JOBS, *UNEVENLY_RESCALED_JOBS), "R14"),
+}
 NUMBERS_AS_TEXTS: Final = (
     "a number is taken for a text: a pattern or a prefix for subtask 1 also fits 10 and 11, as text 10 comes before 9, "
     "without a sign between them 1 and 10 are written like 11 and 0; or two numbers are made one that is too small"
@@ -119,8 +129,8 @@ def _cuts_a_request(schedule: Schedule) -> bool:
 def _likely(oracle: str, schedule: Schedule) -> str:
     if any(map(is_inside_service, schedule.faults)):
         return ""  # the sink may be right
-    if schedule.job in SHOWN_BY_JOB:
-        return SHOWN_BY_JOB[schedule.job]
+    for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
+        return SHOWN_BY_JOB[job]
     if schedule.faults and schedule.faults[-1].kind == "unanswered":
         return "R7"
     found = Counter(each.root_cause for each in CANARIES if _looks_like(each, oracle, schedule))

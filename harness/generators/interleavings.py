@@ -31,6 +31,7 @@ from sinkproof.workload.jobs import (
     SCALE_IN_JOB,
     SLOW_DETECTION_JOB,
     SPARSE_JOB,
+    THREE_TO_TWO_JOB,
     TOGETHER,
 )
 from sinkproof.workload.rows import SINKS
@@ -61,10 +62,13 @@ def pauses_within_full_commits(campaign: CampaignView) -> Iterator[Schedule]:
 
 def two_pauses_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     """Both subtasks pause at the same line: each finds a partial commit of the other. Also while both have several
-    checkpoints to commit: the first one commits further ones beside the second.
+    checkpoints to commit: the first one commits further ones beside the second. Where locks are taken, also beside a
+    third subtask: the first holds the lock, the second waits for it, and the third may make a new one.
     """
     lost = tuple(Fault(COORDINATOR, "checkpoint.notify", time, "lose") for time in range(1, SINKS + 1))
-    for alone in (Schedule(job=IDLE_COMMITS), Schedule(lost, job=FULL_COMMITS)):
+    locks = has_name(campaign.runner.files, *LOCKS) and campaign.rescaled_jobs
+    beside_third = [Schedule(job=THREE_TO_TWO_JOB)] if locks else []
+    for alone in (Schedule(job=IDLE_COMMITS), Schedule(lost, job=FULL_COMMITS), *beside_third):
         for faults in both_within(campaign.run_traced(alone), "notify_complete", "pause"):
             yield replace(alone, faults=(*alone.faults, *faults))
 

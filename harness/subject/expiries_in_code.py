@@ -23,8 +23,8 @@ ARGUMENTS: Final = frozenset({"ex", "exat", "px", "pxat", "expire", "expireAfter
 TIMED: Final = frozenset({"set", "add", "replace"})  # of clients of Redis and memcached: the third argument is a time
 CLIENTS: Final = re.compile(r"^\s*(?:import|from)\s+\w*(?:redis|valkey|memcache)", re.MULTILINE)
 IN_TEXT: Final = re.compile(
-    r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bcall\(\s*['\"]h?p?(?:expire|setex)"
-    r"|\bcall\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"])"
+    r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bp?call\(\s*['\"]h?p?(?:expire|setex)"
+    r"|\bp?call\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"]|^set\s.*\s[ep]x(?:at)?\s|^[ep]x(?:at)?$)"
     r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
 )
 # `WHERE at < now() - interval '1 hour'`, in statements of SQL: SQLite's clock is not moved, either.

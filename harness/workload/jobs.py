@@ -246,7 +246,7 @@ EVERY_JOB: Final = {
         source=LARGE_VALUES_INPUT,
         timing=Timing(suspended=ZOMBIE_LATE_MS),
     ),
-    MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint", source=MANY_KEYS_INPUT),
+    MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint, each of them twice", source=MANY_KEYS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "a day and an hour pass between two batches",

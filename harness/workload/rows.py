@@ -27,7 +27,7 @@ MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least
 LARGE_VALUE_CHARACTERS: Final = 3 << 20  # four such rows for each sink in each checkpoint
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
-MANY_KEYS_BATCH_ROWS: Final = 200  # each with a key of its own: 400 new ones for each sink in each checkpoint
+MANY_KEYS_BATCH_ROWS: Final = 400  # the second batch of a checkpoint repeats the keys of the first: 400 for each sink
 TWELVE_SINKS: Final = 12  # numbers with one digit and with two
 TWELVE_SPLITS: Final = 12
 # A number made of split and offset, `split * 1_000_000 + offset`, is that of another row where offsets are so large.
@@ -80,7 +80,7 @@ def make_late_first_row(split: int, offset: int) -> Row:
 EDGE_CASE_VALUES: Final = (
     *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash, C:\\new\\root\\table"),
     *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
-    *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y" * 70_000),
+    *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y東" * 35_000),
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400"),  # beyond doubles and 64 bits
     *("soh\x01stx\x02rs\x1eus\x1f", "\\N", "\\.", "NULL", "None", '"quoted"', "1e3", "2024-02-30", "\x7f\x1b[0m"),
@@ -93,7 +93,7 @@ SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes na
     ("\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}"),
     ("x" * LONG_KEY + "a", "x" * LONG_KEY + "b"),
     ("a\x01b", "a\x02b", "a\x1eb", "a\x1fb"),  # what separates fields elsewhere
-    ('{"a": "b, c"}', "a:b|c;d\te\\", "a,b\nc", "%61%2Fb"),
+    ('{"a": "b, c"}', "a[1]*?:b|c;d\te\\!(@)^`~+$%&<>#'=", "a,b\nc", "%61%2Fb"),
 )
 EDGE_CASE_BATCH_ROWS: Final = 4  # of four keys, two of each in a checkpoint
 OUT_OF_ORDER: Final = 7  # places between the event times of two pairs
@@ -110,6 +110,7 @@ EDGE_CASE_KEYS: Final = [
     [key for texts in SIMILAR_KEYS for key in _similar_keys(texts, split)] for split in range(SPLITS)
 ]
 EDGE_CASE_KEYS[0][-1] = ""
+EDGE_CASE_KEYS[0][-2], EDGE_CASE_KEYS[1][-1] = ".a", "_a"  # many libraries take such names for hidden files
 
 
 def make_edge_case_row(split: int, offset: int) -> Row:
@@ -143,7 +144,8 @@ def make_row_of_large_value(split: int, offset: int) -> Row:
 
 
 def make_row_of_many_keys(split: int, offset: int) -> Row:
-    return make_row(split, offset)._replace(key=f"k{split}.{offset}")
+    checkpoint, at = divmod(offset, BATCHES_PER_CHECKPOINT * MANY_KEYS_BATCH_ROWS)
+    return make_row(split, offset)._replace(key=f"k{split}.{checkpoint}.{at % MANY_KEYS_BATCH_ROWS}")
 
 
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -165,6 +166,28 @@ class DayOfCommit(PartFiles):
             self.replace(f"{day}/{name}.json", rows)
 
 
+class OneList(PartFiles):
+    """All parts in one file, under a lock."""
+
+    lock_goes = False
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        lock = self.folder / "lock"
+        with lock.open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            parts = self.folder / "parts.json"
+            known = json.loads(parts.read_text()) if parts.exists() else {}
+            self.replace("parts.json", {**known, name: rows})
+            if self.lock_goes:
+                lock.unlink(missing_ok=True)
+
+
+class OneListWithoutALeftLock(OneList):
+    """An attempt that has waited for the removed file holds no lock beside one that has made a new file."""
+
+    lock_goes = True
+
+
 class RightParts:
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     made: Any = PartFiles
@@ -223,6 +246,19 @@ class GoesBack(RightParts):
 
 class NeverGoesBack(GoesBack):
     made = ProgressThatNeverGoesBack
+
+
+class LocksOneFile(RightParts):
+    made = OneList
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in sorted(scratch.path.glob("parts.json")):
+            for rows in json.loads(file.read_text()).values():
+                yield from rows
+
+
+class RemovesItsLock(LocksOneFile):
+    made = OneListWithoutALeftLock
 
 
 class ByDayOfCommit(RightParts):

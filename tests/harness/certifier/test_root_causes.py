@@ -35,6 +35,8 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
         ("O1", "job=other-hosts checkpoint.persist.after#1=kill-job", "R4"),
         ("O1", "job=in-containers no-fault", "R2"),
         ("O2", "sink[0].socket.send#3=unanswered", "R7"),
+        ("O1", "job=scale-in checkpoint.persist.after#1=kill-job", "R14"),
+        ("O1", "job=sparse+five-to-three no-fault", "R14"),
     ],
 )
 def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: str, code: str) -> None:

@@ -23,11 +23,11 @@ from sinkproof.generators.combinations import (
     rescaled_restarts_of_other_jobs,
 )
 from sinkproof.generators.high_yield import moved_wall_clocks
-from sinkproof.generators.interleavings import losses_after_deaths
+from sinkproof.generators.interleavings import losses_after_deaths, two_pauses_within_commits
 from sinkproof.generators.native_calls import losses_after_faults
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LARGE_BATCHES_JOB
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB, THREE_TO_TWO_JOB
 
 SUPPORT: Final = Path(__file__).parents[2] / "support"
 SINKS: Final = SUPPORT / "two_conditions.py"
@@ -40,6 +40,10 @@ def of_job(job: str) -> Generator:
 
 def zombies(campaign: Any) -> Iterator[Schedule]:
     return (each for each in moved_wall_clocks(campaign) if each.faults and each.faults[0].kind == "stop")
+
+
+def beside_a_third(campaign: Any) -> Iterator[Schedule]:
+    return (each for each in two_pauses_within_commits(campaign) if each.job == THREE_TO_TWO_JOB)
 
 
 def power_losses(campaign: Any) -> list[Schedule]:
@@ -64,6 +68,7 @@ def results_of(name: str, generator: Generator, folder: Path, *, ends: bool, fil
         ("RemovesTooEarly", of_job("large-batches"), "O1", "job=large-batches+scale-in checkpoint.persist"),
         ("GoesBack", notifications_out_of_order_before_deaths, "O2", "checkpoint.notify#1=late "),
         ("ByDayOfCommit", zombies, "O2", "job=year-end sink[0].line("),
+        ("RemovesItsLock", beside_a_third, "O1", "job=three-to-two sink[0].line("),
     ],
 )
 def test_the_meeting_convicts(name: str, generator: Generator, oracle: str, schedule: str, tmp_path: Path) -> None:
@@ -77,6 +82,7 @@ def test_the_meeting_convicts(name: str, generator: Generator, oracle: str, sche
     [
         ("ReplacesDeadLetters", edge_cases_in_commits, 20),
         ("HoldsAll", of_job("edge-case-values"), 6),
+        ("LocksOneFile", beside_a_third, 8),
         ("RemovesItsOwn", of_job("large-batches"), 6),
         ("NeverGoesBack", notifications_out_of_order_before_deaths, 10),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import pytest
 
 from sinkproof.chaos.schedule import FORMER_JOB_NAMES, STANDARD, Schedule, ScheduleError, parse
@@ -112,3 +114,22 @@ def test_numbers_of_splits_and_offsets_without_a_sign_between_are_those_of_other
     identities = Ledger(input_of("twelve-of-both")).expected
     assert len(identities) > len({f"{split}{offset}" for split, offset in identities})
     assert all(offset < 2**31 for _, offset in identities)
+
+
+def test_keys_of_edge_cases_have_each_sign_and_the_beginnings_of_hidden_names() -> None:
+    source = input_of("edge-case-values")
+    rows = [
+        row for split in (0, 1) for offset in range(0, source.length(split), 4) for row in source.batch(split, offset)
+    ]
+    keys = {row.key for row in rows}
+    assert set(string.punctuation) <= {*"".join(keys)}
+    assert {"", "_", "."} <= {key[:1] for key in keys}
+    assert any(len(row.value.encode()) > 2 << 16 and not row.value.isascii() for row in rows)
+    assert any(escaped in row.value for row in rows for escaped in ("\\n", "\\t", "\\r"))
+
+
+def test_each_of_hundreds_of_keys_comes_again_behind_the_others() -> None:
+    source = input_of("many-keys")
+    first, again = ([row.key for row in source.batch(0, offset)] for offset in (0, 400))
+    assert first == again
+    assert 400 == len({*first})
