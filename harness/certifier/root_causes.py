@@ -54,7 +54,7 @@ REPAIRS: Final = {
     "R9": Repair("S21", "keep the target's limits longer than any outage, and raise TransactionLost beyond them"),
     "R10": Repair(
         "S22",
-        "fence earlier generations in `open`, and check that in the same step as the commit; or publish under a name that "
+        "fence earlier generations in `open`, and check that in one step with the commit; or publish under a name that "
         "is always the same",
     ),
     "R11": Repair("S22", "remove in `open` what earlier generations left; let commits repeat"),
