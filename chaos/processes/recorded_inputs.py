@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from sinkproof.chaos.standard_library import defines_standard_module
 
@@ -178,8 +179,11 @@ def _note_library(arguments: tuple[Any, ...]) -> None:
 
 
 def _note_database(arguments: tuple[Any, ...]) -> None:
-    name = _absolute(arguments[0])
-    if arguments[0] not in ("", ":memory:") and name is not None:
+    given = arguments[0]
+    if isinstance(given, str) and given.startswith("file:"):
+        given = unquote(urlsplit(given).path)
+    name = _absolute(given)
+    if given not in ("", ":memory:") and name is not None:
         _note_beyond(name, "opens the database")
 
 

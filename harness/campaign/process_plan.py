@@ -144,6 +144,12 @@ HIGH_YIELD: Final[Plan] = (
     ),
     *KILLS_AND_MESSAGES,
     Stage(name="generations with one digit more", schedules=high_yield.longer_generations, needs=(Need.NO_SERVICE,)),
+    Stage(
+        name="twelve checkpoints pending",
+        schedules=high_yield.many_pending_checkpoints,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(name="twelve sink subtasks", schedules=high_yield.twelve_sinks, needs=(Need.NO_SERVICE, Need.FOREIGN_CODE)),
     *ORDERLY_ENDS,
     Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
     *NATIVE_CODE,
@@ -206,12 +212,6 @@ HIGH_YIELD: Final[Plan] = (
         schedules=rare.aborts_after_the_next_snapshot,
         needs=(Need.FOREIGN_CODE,),
     ),
-    Stage(
-        name="twelve checkpoints pending",
-        schedules=high_yield.many_pending_checkpoints,
-        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
-    ),
-    Stage(name="twelve sink subtasks", schedules=high_yield.twelve_sinks, needs=(Need.NO_SERVICE, Need.FOREIGN_CODE)),
     Stage(
         name="commits in containers, with one process id",
         schedules=interleavings.commits_in_containers,

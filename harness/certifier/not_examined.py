@@ -276,14 +276,14 @@ def _never_run(subject: SubjectProgress) -> str:
 
 def _budget_for(subject: SubjectProgress) -> str:
     """From the rate of the shell with real deaths: for what is left of its bound, for each line and kind, and for the
-    stages without which it does not end, as long as those before were.
+    stages without which it does not end, as long as those before were. All shells share a budget.
     """
     shell = max(subject.shells, key=lambda shell: (shell.kills_judged > 0, shell.seconds))
     lines = sum(len(subject.lines_passed - struck) for struck in subject.lines_by_kind.values())
     begun = [stage.run for stage in shell.stages if stage.run]
     left = lines + shell.schedules_in_bound - shell.schedules_judged
     left += ceil(len(_required_and_not_begun(shell)) * sum(begun) / max(len(begun), 1))
-    seconds = shell.seconds * (1 + RESERVE * left / max(shell.schedules_run, 1))
+    seconds = sum(each.seconds for each in subject.shells) * (1 + RESERVE * left / max(shell.schedules_run, 1))
     return f"{ceil(seconds / 10) * 10}s"
 
 

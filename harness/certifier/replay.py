@@ -15,7 +15,7 @@ from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import executable_lines
 from sinkproof.chaos.points import LINE, is_line, is_system_call
-from sinkproof.chaos.schedule import Fault, parse
+from sinkproof.chaos.schedule import STANDARD, Fault, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.chaos.services.spark_cluster.standalone_spark import hosts_in
 from sinkproof.execution.run_result import RunResult
@@ -38,8 +38,9 @@ class Replay:
 
     @property
     def verdict(self) -> Verdict:
-        """VIOLATED: a claim broke. UNKNOWN: a fault never fired; or there was none, and no row was committed."""
-        if not (self.run_result.schedule.faults or (self.run_result.finished and self.run_result.rows_committed)):
+        """VIOLATED: a claim broke. UNKNOWN: a fault never fired; or the standard job without one has no rows."""
+        schedule, does_work = self.run_result.schedule, self.run_result.finished and self.run_result.rows_committed
+        if not (schedule.faults or does_work) and schedule.job == STANDARD:
             return Verdict.UNKNOWN
         claims = [ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in self.run_result.anomalies]
         if any(claims):

@@ -220,7 +220,8 @@ def _entry(journal: Path, result: Any, *, began: int) -> str:
     if recorded is None:
         raise Unknown("a process could not record what it reads")
     if recorded.beyond:
-        raise Unknown(f"it has called {recorded.beyond[0]}, and what that reads is not known")
+        what = recorded.beyond[0]  # a verb and its object, or what was called
+        raise Unknown(f"a process {what if ' ' in what else f'calls {what}'}, and what that reads is not known")
     if isinstance(result, ShellOutcome) and result.unknowns:
         raise Unknown("UNKNOWN is not kept")
     if native := sorted(filter(_is_foreign, recorded.files)):

@@ -99,8 +99,9 @@ BUDGETS: Final = (
 @click.option(
     "--budget",
     type=Budget(),
-    help="Wall time for each subject, in all shells together; the canaries take theirs besides. It is never exceeded: "
-    "what is missing by then leaves UNKNOWN. `least`: until nothing is missing that the verdict needs.  [default: "
+    help="Wall time for each subject, in all shells together; the canaries take theirs besides. No run begins after "
+    "it, but for those that confirm a finding: what is missing by then leaves UNKNOWN. `least`: until nothing is "
+    "missing that the verdict needs.  [default: "
     f"{BUDGETS}; half of it for a sink that breaks a claim, more while something is missing that the verdict needs]",
 )
 @click.option(

@@ -42,6 +42,7 @@ open(home / "data.txt").close()
 os.chdir(home)
 open("scratch-1/own.txt", "w").close()
 sqlite3.connect(home / "scratch-1" / "own.db").close()
+sqlite3.connect(f"file:{home}/scratch-1/own.db?mode=ro", uri=True).close()
 os.listdir("folder")
 try:
     open("absent.txt")
@@ -67,6 +68,7 @@ import module
         ('open(home / "log.txt", "a")', "writes "),
         ('open("/proc/uptime")', "reads /proc/uptime"),
         ('sqlite3.connect(home / "other.db")', "opens the database "),
+        ('sqlite3.connect(f"file:{home}/other%20one.db?mode=rwc", uri=True)', "opens the database /"),
         ('subprocess.run(["true"])', "subprocess.Popen"),
         ('os.mkdir(home / "a-lock")', "changes "),
         ('open(home / "a", "w").close(); os.rename(home / "a", home / "b")', "changes "),

@@ -48,3 +48,55 @@ def test_a_fault_at_a_point_where_it_cannot_be_injected_is_refused() -> None:
     refused = "'depose' strikes elsewhere, if at all: split brain: the coordinator is suspended"
     with pytest.raises(ContractError, match=refused):
         replay("generation.after#1=depose", "memory/two-phase")
+
+
+REFUSES: Final = """\
+import json
+from sinkproof import Claim
+
+class Sink:
+    def __init__(self, folder):
+        self.folder, self.rows, self.pending = folder, [], {{}}
+
+    def open(self, context):
+        for name, rows in (part for _, state in context.restored for part in json.loads(state).items()):
+            (self.folder / name).write_text(json.dumps(rows))
+
+    def write(self, batch):
+        assert all({condition} for row in batch)
+        self.rows += [(row.split, row.offset) for row in batch]
+
+    def snapshot(self, checkpoint_id):
+        self.pending[f"{{checkpoint_id}}-{{id(self)}}.json"], self.rows = self.rows, []
+        return json.dumps(self.pending).encode()
+
+    def notify_complete(self, checkpoint_id):
+        for name, rows in self.pending.items():
+            (self.folder / name).write_text(json.dumps(rows))
+
+class Refusing:
+    claims = Claim.NO_LOSS
+
+    def sink(self, scratch):
+        return Sink(scratch.path)
+
+    def committed(self, scratch):
+        for file in scratch.path.glob("*.json"):
+            yield from json.loads(file.read_text())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "schedule", "verdict"),
+    [
+        ("row.key", "job=edge-case-values no-fault", Verdict.VIOLATED),
+        ("row.key", "no-fault", Verdict.UPHELD),
+        ("False", "no-fault", Verdict.UNKNOWN),
+    ],
+)
+def test_a_sink_that_fails_without_faults_is_unknown_in_the_standard_job_only(
+    condition: str, schedule: str, verdict: Verdict, tmp_path: Path
+) -> None:
+    (tmp_path / "refuses.py").write_text(REFUSES.format(condition=condition))
+    assert verdict is replay(schedule, f"{tmp_path}/refuses.py:Refusing").verdict
