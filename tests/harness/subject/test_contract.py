@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socketserver
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,15 +27,11 @@ def test_rows_are_appended_unless_the_contract_says_the_other_word(given: Any, r
 def test_a_server_that_setup_starts_looks_often_whether_it_shall_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked: list[object] = []
-
-    def serve_forever(server: object, poll_interval: float = 0.5) -> None:
-        looked.append(poll_interval)
-
-    monkeypatch.setattr(socketserver.BaseServer, "serve_forever", serve_forever)
-    start = SimpleNamespace(claims="NO_LOSS", setup=lambda scratch: socketserver.BaseServer(0, None).serve_forever())  # type: ignore[arg-type]
-    Contract("sinks.py:Mine", start).call_if_there("setup", Scratch(name="server", path=tmp_path))
-    assert [LOOKS_EVERY_SECONDS] == looked
+    serve = socketserver.BaseServer.serve_forever
+    monkeypatch.setattr(serve, "__defaults__", (0.5,))
+    starts = SimpleNamespace(claims="NO_LOSS", setup=lambda scratch: None)
+    Contract("sinks.py:Mine", starts).call_if_there("setup", Scratch(name="server", path=tmp_path))
+    assert LOOKS_EVERY_SECONDS == inspect.signature(serve).parameters["poll_interval"].default
 
 
 @pytest.mark.parametrize("given", ["upserts", "", 1, None])
