@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, reduce
@@ -15,6 +14,7 @@ from sinkproof.chaos.error_text import described, message_of, printable
 from sinkproof.chaos.processes.process_wide_state import subjects_state
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.servers_of_contracts import prepare_servers
 
 SubjectKind = Literal["sink", "foreach_batch", "command"]
 
@@ -25,7 +25,6 @@ SERVICE_MODULES: Final = {
 }
 
 
-LOOKS_EVERY_SECONDS: Final = 0.005
 ROWS_MOST: Final = 20_000_000  # the largest job has a million
 
 
@@ -183,16 +182,8 @@ class Contract:
 
     def call_if_there(self, name: str, scratch: Scratch) -> None:
         if (call := self.optional(name)) is not None:
-            _let_servers_end_at_once()
+            prepare_servers()
             call(scratch)
-
-
-def _let_servers_end_at_once() -> None:
-    """`shutdown` of the standard library's servers waits until `serve_forever` looks again: half a second by default,
-    and `teardown` ends a server after each run.
-    """
-    if servers := sys.modules.get("socketserver"):
-        servers.BaseServer.serve_forever.__defaults__ = (LOOKS_EVERY_SECONDS,)
 
 
 def _named_claims(given: Any, name: str) -> Claim:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-import socketserver
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sinkproof.subject.contract import LOOKS_EVERY_SECONDS, Contract, ContractError
+from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch
 
 
 def contract(rows: Any) -> Contract:
@@ -22,16 +19,6 @@ def contract(rows: Any) -> Contract:
 @pytest.mark.parametrize(("given", "rows"), [("append", "append"), ("upsert", "upsert"), (list, "append")])
 def test_rows_are_appended_unless_the_contract_says_the_other_word(given: Any, rows: str) -> None:
     assert rows == contract(given).rows
-
-
-def test_a_server_that_setup_starts_looks_often_whether_it_shall_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    serve = socketserver.BaseServer.serve_forever
-    monkeypatch.setattr(serve, "__defaults__", (0.5,))
-    starts = SimpleNamespace(claims="NO_LOSS", setup=lambda scratch: None)
-    Contract("sinks.py:Mine", starts).call_if_there("setup", Scratch(name="server", path=tmp_path))
-    assert LOOKS_EVERY_SECONDS == inspect.signature(serve).parameters["poll_interval"].default
 
 
 @pytest.mark.parametrize("given", ["upserts", "", 1, None])
