@@ -185,7 +185,8 @@ class UnforcedChanges:
             tree = read_tree(link, deep=False)
             for name in tree.names[tree.root]:
                 self._pin(os.path.join(link, name))
-            self._waiting.append(lambda: self._force_names(tree))
+            left = self._left_for(tree)
+            self._waiting.append(lambda: self._force_names(tree, left))
         elif stat.S_ISREG(status.st_mode):
             contents = read_file(link)
             self._pin(link, follow=True)
@@ -210,8 +211,30 @@ class UnforcedChanges:
         for path in tree.paths(self.folder):
             self._pin(path)
 
-    def _force_names(self, tree: FolderTree) -> None:
+    def _left_for(self, tree: FolderTree) -> list[tuple[int, str]]:
+        """(inode of another folder, name there) that a file or folder had before it was moved here: what journals moves
+        it in one transaction, so that a disk has one of the two names.
+        """
+        here = {*tree.names[tree.root].values()}
+        others = {inode: names for inode, names in self._forced.names.items() if inode != tree.root}
+        found = [(folder, name, inode) for folder, names in others.items() for name, inode in names.items()]
+        return [
+            (folder, name) for folder, name, inode in found if inode in here and self._has_left(folder, name, inode)
+        ]
+
+    def _has_left(self, folder: int, name: str, inode: int) -> bool:
+        if folder not in self._pins:
+            return False
+        try:
+            return os.stat(name, dir_fd=self._pins[folder], follow_symlinks=False).st_ino != inode
+        except OSError:
+            return True
+
+    def _force_names(self, tree: FolderTree, left: Sequence[tuple[int, str]]) -> None:
         self._forced.names |= tree.names
+        for folder, name in left:
+            names = self._forced.names.get(folder, {})
+            self._forced.names[folder] = {each: inode for each, inode in names.items() if each != name}
         self._forced.add_details(tree)
 
     def _force_contents(self, inode: int, contents: bytes) -> None:

@@ -108,7 +108,8 @@ def files_of(contract: Any, sink: Any) -> dict[str, str]:
                 "or package. Name modules as they are imported"
             )
         users.update(named)
-    return made_unique({**_our_files(classes), **names_in_points(users, left_out=_texts(contract, "not_struck"))})
+    ours = _our_files(classes, strategies=type(contract).__module__.startswith(WATCHED))
+    return made_unique({**ours, **names_in_points(users, left_out=_texts(contract, "not_struck"))})
 
 
 def names_in_points(files: Mapping[Path, str], *, left_out: Sequence[str] = ()) -> dict[str, str]:
@@ -125,9 +126,15 @@ def _texts(contract: Any, name: str) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _our_files(classes: Iterable[type]) -> dict[str, str]:
+def _our_files(classes: Sequence[type], *, strategies: bool) -> dict[str, str]:
+    """Around a user's target each step of a strategy is a point, and its lines add none between two effects. They count
+    where a user's class is derived from one.
+    """
     found = {}
+    users = tuple(cls for cls in classes if not cls.__module__.startswith(WATCHED))
     for cls in classes:
+        if cls.__module__.startswith(STRATEGIES) and not (strategies or any(issubclass(each, cls) for each in users)):
+            continue
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if file is not None and cls.__module__.startswith(WATCHED) and lines_are_points(cls):
             found[file] = _name_in_package(cls.__module__, Path(file))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -89,6 +90,29 @@ def test_a_rename_that_was_not_forced_is_undone_and_a_removal_too(server: ForkSe
         (tmp_path / name).write_text(name)
     files, forced = left(server, tmp_path, "os.rename('old', 'new'); os.unlink('gone')", "lose_names")
     assert ({"old": b"old", "gone": b"gone"}, 1) == (files, forced.losses)
+
+
+MOVES: Final = """
+os.mkdir('from'); os.mkdir('from/part'); os.mkdir('to')
+open('from/part/rows', 'w').write('1'); open('from/file', 'w').write('2'); open('from/kept', 'w').write('3'); os.sync()
+os.rename('from/part', 'to/part'); os.rename('from/file', 'to/file'); os.link('from/kept', 'to/kept')
+"""
+
+
+@needs_watch
+@pytest.mark.parametrize(
+    ("forced", "names"),
+    [
+        ("to", {"to/part/rows", "to/file", "to/kept", "from/kept"}),
+        ("from", {"from/kept"}),
+        ("", {"from/part/rows", "from/file", "from/kept"}),
+    ],
+)
+def test_what_was_moved_between_folders_has_one_name(
+    forced: str, names: set[str], server: ForkServer, tmp_path: Path
+) -> None:
+    force = f"os.fsync(os.open('{forced}', os.O_RDONLY))" if forced else ""
+    assert names == {*left(server, tmp_path, MOVES + force, "lose_names")[0]}
 
 
 @needs_watch

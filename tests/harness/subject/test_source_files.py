@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of, source_line
 
 SINK = "class Sink:\n    def write(self, batch): ...\n"
@@ -73,12 +74,35 @@ def test_files_of_two_packages_with_one_relative_name_get_different_names(tmp_pa
 
 
 def test_the_line_points_of_a_built_in_sink_name_files_relative_to_the_folder_of_the_adapters(tmp_path: Path) -> None:
-    from sinkproof.subject.scratch import Scratch
-
     contract = load("memory/two-phase")
     files = files_of(contract.given, contract.sink(Scratch(name="names", path=tmp_path)))
     assert "strategies/two_phase.py" in files.values()
     assert len(set(files.values())) == len(files)
+
+
+TARGET = """
+from sinkproof import Claim
+
+class Target:
+    def publish(self, part, rows): ...
+    def is_committed(self, part): return False
+    def record(self, part): ...
+
+class OfTarget:
+    claims = Claim.EXACTLY_ONCE
+    def sink(self, scratch):
+        return Target()
+    def committed(self, scratch):
+        return []
+"""
+
+
+def test_lines_of_a_strategy_are_points_around_our_own_targets_only(tmp_path: Path) -> None:
+    (tmp_path / "of_target.py").write_text(TARGET)
+    scratch = Scratch(name="names", path=tmp_path)
+    mine, ours = load(f"{tmp_path}/of_target.py:OfTarget"), load("files/write-ahead")
+    assert ["of_target.py"] == sorted(files_of(mine.given, mine.sink(scratch)).values())
+    assert "strategies/write_ahead.py" in files_of(ours.given, ours.sink(scratch)).values()
 
 
 def test_a_struck_line_names_its_function_and_its_file_in_the_repository(package: str, tmp_path: Path) -> None:
