@@ -48,12 +48,11 @@ class BodyBefore:
     def __init__(self, body: bytes, connection: Any) -> None:
         self.body, self.connection = BytesIO(body), connection
 
-    def read(self, size: int = -1) -> bytes:
-        found = self.body.read(size)
-        return found if found or size == 0 else bytes(self.connection.read(size))
+    def read(self, *size: int) -> bytes:
+        return self.body.read(*size) or bytes(self.connection.read(*size))
 
-    def readline(self, limit: int = -1) -> bytes:
-        return self.body.readline(limit) or bytes(self.connection.readline(limit))
+    def readline(self, *limit: int) -> bytes:
+        return self.body.readline(*limit) or bytes(self.connection.readline(*limit))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.connection, name)
