@@ -120,9 +120,11 @@ class Campaign(ABC):
         tried = () if concurrent_reader else self.tried
         return [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
 
-    def _in_time(self, schedules: list[Schedule], seconds: float) -> list[Schedule]:
-        """What fits into so many seconds, evenly, if a run takes as long as those so far; more on a busy machine."""
-        each = (now() - self.began) / max(1, self.results.coverage.runs)
+    def _in_time(self, schedules: list[Schedule], seconds: float, *, each: float | None = None) -> list[Schedule]:
+        """What fits into so many seconds, evenly, if a run takes `each`, or as long as those so far; more on a busy
+        machine.
+        """
+        each = each or (now() - self.began) / max(1, self.results.coverage.runs)
         most = seconds * max(1.0, runnable_per_core()) / each
         if len(schedules) <= most:
             return schedules

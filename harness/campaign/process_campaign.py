@@ -13,7 +13,7 @@ from sinkproof.campaign.loop import CONDITIONS, Campaign, ShouldStop
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
-from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.processes.files_of_hosts import on_own_host
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import ProcessRunner
@@ -52,6 +52,7 @@ FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second 
 LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 NEW_AMONG_MANY_MOST: Final = 4  # calls that only hundreds of checkpoints lead to: a run takes seconds
+LARGE_CALLS_SECONDS_MOST: Final = 90.0  # a batch of hundreds of requests takes seconds, and leads to as many schedules
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -164,9 +165,12 @@ class ProcessCampaign(CampaignInProcesses):
         self.stage.cut = why_not_watched(usual)
         if self.stage.cut:
             return
+        began = now()
         larger = self.run_watched(schedule=Schedule(job=LARGE_BATCHES_JOB))
+        each = now() - began
         recovery = self.run_watched(schedule=Schedule(interleavings.death_with_several_to_commit(self)))
-        self.run_schedules(native_calls.after_new_calls(larger, usual))
+        new = native_calls.after_new_calls(larger, usual)
+        self.run_schedules(self._in_time(new, LARGE_CALLS_SECONDS_MOST, each=each))
         self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
 
     def _watched(self, schedule: Schedule) -> RunResult:

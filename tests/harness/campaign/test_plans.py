@@ -83,6 +83,16 @@ def test_of_a_stage_with_a_limit_so_many_schedules_run_as_fit(
     )
 
 
+def test_a_stage_may_know_that_its_own_runs_take_longer(
+    campaign: SimulatedCampaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "runnable_per_core", lambda: 0.5)
+    campaign.stage = StageCoverage(name="limited")
+    schedules = [Schedule(seed=number) for number in range(8)]
+    assert [schedules[number] for number in (0, 3, 7)] == campaign._in_time(schedules, 3.0, each=1.0)
+    assert "a run takes 1 s: 3 of 8 schedules" == campaign.stage.cut
+
+
 def test_each_schedule_of_a_plan_runs_once(campaign: SimulatedCampaign) -> None:
     campaign.carry_out((stage("first", KILL, STOP, KILL), stage("second", STOP, LATER_KILL)))
     assert [("first", 2, 2, True), ("second", 1, 1, True)] == progress_of(campaign)
