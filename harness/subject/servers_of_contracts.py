@@ -1,4 +1,5 @@
-"""Servers of the standard library that a contract starts in `setup`: they end at once, and take whole requests only.
+"""Servers of the standard library that a contract starts in `setup`: they end at once, and hand a body of an
+announced length over whole or not at all.
 
 They stand for a target that other people run. How such a stand-in treats a request that was cut off says nothing about
 the sink.

@@ -271,7 +271,8 @@ EVERY_JOB: Final = {
         "threads of the sink that wait for long, or sleep, go on after two calls", thread_pace="impatient"
     ),
     LONG_WAITS_JOB: _spec(
-        "a suspended attempt resumes when another one has waited for seconds, longer than its code says", patient=True
+        "a suspended attempt resumes after three seconds of waiting by another one, or a time limit of the code",
+        patient=True,
     ),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     OTHER_HOSTS_JOB: _spec(
