@@ -161,6 +161,12 @@ class SetUpByName(SetUpElsewhere):
         scratch.path.with_name(f"{scratch.path.name}-known").unlink()
 
 
+class TidiesForLong(SetUpByName):
+    def teardown(self, scratch: Scratch) -> None:
+        sum(range(20_000_000))
+        super().teardown(scratch)
+
+
 class SetUpAtAddress(Apart):
     """As a service does, at an address that no other run could have."""
 

@@ -6,12 +6,12 @@ import pickle
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.current_step import StepStatus
-from sinkproof.chaos.processes.spawn import NoReply
+from sinkproof.chaos.processes.spawn import ForkServerError, NoReply
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
@@ -85,11 +85,15 @@ class BatchWorker(ABC):
 
 
 class PoolWorker(BatchWorker):
-    """A child process of this one. `seconds`: of silence, after which it counts as hung."""
+    """A child process of this one. `seconds`: of silence, after which it counts as hung. `ends_seconds`: that it has to
+    end what it is doing, and to tidy up.
+    """
 
-    def __init__(self, child: ChildProcess, seconds: float, *, status: StepStatus, ready: bool = True) -> None:
+    def __init__(
+        self, child: ChildProcess, seconds: float, *, status: StepStatus, ready: bool = True, ends_seconds: float = 0.0
+    ) -> None:
         super().__init__(ready=ready)
-        self.child, self.seconds, self.status = child, seconds, status
+        self.child, self.seconds, self.status, self.ends_seconds = child, seconds, status, ends_seconds
 
     def send(self, message: bytes) -> None:
         with self._explained():
@@ -109,5 +113,8 @@ class PoolWorker(BatchWorker):
             raise WorkerGone("is out of reach: a worker process is gone", evidence=said) from silence
 
     def close(self) -> None:
+        self.child.hang_up()
+        with suppress(ForkServerError):
+            self.child.join(Deadline(self.ends_seconds))
         self.child.close()
         self.status.close()

@@ -107,7 +107,8 @@ class WorkersBeside:
             is_late=is_late,
         )
         patience = CALLS_MOST * self.runner.hang_seconds
-        return start_worker(self.server, self.stack, ENTRY, order, seconds=patience, ready=not is_late)
+        tidies = self.runner.contract.offers("teardown")
+        return start_worker(self.server, self.stack, ENTRY, order, seconds=patience, ready=not is_late, tidies=tidies)
 
     def more(self) -> list[PoolWorker]:
         """One more, if there are workers and idle cores."""

@@ -54,7 +54,11 @@ def workers_beside(runner: ScheduleRunner, cores: int, *, hang_seconds: float) -
             names = [f"{scratch.name}-{number}" for number in range(2, count + 2)]
             orders = [BesideSimulation(locator=locator, name=name) for name in names]
             patience = HANGS_MOST * hang_seconds
-            return [start_worker(server, stack, ENTRY, order, seconds=patience, ready=False) for order in orders]
+            tidies = runner.contract.offers("teardown")
+            return [
+                start_worker(server, stack, ENTRY, order, seconds=patience, ready=False, tidies=tidies)
+                for order in orders
+            ]
 
         yield LateWorkers(start=start, worth=WORTH, batch_most=BATCH_MOST)
 

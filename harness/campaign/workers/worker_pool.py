@@ -30,6 +30,7 @@ from sinkproof.subject.heartbeat import Report, heartbeat, no_report
 BATCHES_MOST: Final = 2  # that a worker has: the next one begins when it has finished one
 BATCH_SECONDS: Final = 0.05  # of work in one message: sending it takes 0.2 ms
 AHEAD_MOST: Final = 1000  # results that wait for an earlier one: the campaign then waits for that one's worker
+TEARDOWN_SECONDS: Final = 10.0  # for the runs that a worker still has, and its last `teardown`
 RUNS_ALONE: Final = 3  # of a schedule, until what was found beside other runs shows again
 LEFT_TO_WORKERS: Final = 4  # so many workers elsewhere are kept busy only if this process runs nothing itself
 
@@ -242,13 +243,19 @@ class LateWorkers:
 
 
 def start_worker(
-    server: ForkServer, stack: ExitStack, entry: str, *what: Any, seconds: float, ready: bool = True
+    server: ForkServer,
+    stack: ExitStack,
+    entry: str,
+    *what: Any,
+    seconds: float,
+    ready: bool = True,
+    tidies: bool = False,
 ) -> PoolWorker:
-    """It lives as long as the stack."""
+    """It lives as long as the stack. `tidies`: a contract's `teardown` removes what lies outside of its folder."""
     status = StepStatus()
-    worker = PoolWorker(
-        server.spawn(entry, *what, descriptors=[status.descriptor]), seconds, status=status, ready=ready
-    )
+    child = server.spawn(entry, *what, descriptors=[status.descriptor])
+    ends = TEARDOWN_SECONDS if tidies else 0.0
+    worker = PoolWorker(child, seconds, status=status, ready=ready, ends_seconds=ends)
     stack.callback(worker.close)
     return worker
 

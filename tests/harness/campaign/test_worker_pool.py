@@ -317,6 +317,19 @@ def test_a_contract_may_refuse_that_its_runs_overlap_or_allow_it(
 
 
 @pytest.mark.slow
+def test_a_worker_ends_when_it_has_removed_what_it_has_made_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_workers, "WORTH", 1)
+    monkeypatch.setenv("SINKPROOF_SCRATCH", str(tmp_path))
+    with opened(f"{OVERLAPPING}:TidiesForLong") as runner, workers_beside(runner, 2) as workers:
+        assert len(SCHEDULES) == len(list(workers.run_all(SCHEDULES, trace_lines=False, run=runner.run)))
+        assert workers.workers
+        assert 2 == len(list(tmp_path.glob("*-known")))
+    assert [] == list(tmp_path.glob("*-known"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 def test_no_worker_starts_on_one_core_or_for_few_schedules(
     runner: ProcessRunner, cores: int, monkeypatch: pytest.MonkeyPatch
