@@ -19,6 +19,7 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.generators.single_faults import zombies_waited_for
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
+from sinkproof.workload.jobs import named_job
 
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
 STAGE = "attempts that hang, and are killed after their replacement"
@@ -113,3 +114,25 @@ def test_of_many_zombies_that_were_waited_for_six_are_tried_again_each_once_and_
     assert 3 == len(list(zombies_waited_for(waited, wait_seconds=9.0)))
     assert [] == list(zombies_waited_for([], wait_seconds=3.0))
     assert again[:1] == list(map(str, zombies_waited_for(waited[:1], wait_seconds=3.0)))
+
+
+@pytest.mark.slow
+def test_a_run_waits_for_longer_than_the_code_does(tmp_path: Path) -> None:
+    file = tmp_path / "patient.py"
+    file.write_text(
+        "from sinkproof import Claim\n"
+        "class Sink:\n"
+        "    def open(self, context): self.lock_seconds = 10\n"
+        "    def write(self, batch): ...\n"
+        "    def snapshot(self, checkpoint_id): return b''\n"
+        "    def notify_complete(self, checkpoint_id): ...\n"
+        "class Of:\n"
+        "    claims = Claim.NO_DUPLICATES\n"
+        "    def sink(self, scratch): return Sink()\n"
+        "    def committed(self, scratch): return []\n"
+    )
+    scratch = Scratch(name="waits", path=tmp_path, shell="process")
+    with process_runner(load(f"{file}:Of"), scratch) as runner:
+        usual, patient = (runner.new_host(named_job(name)) for name in ("standard", "long-waits"))
+        assert usual.patience_seconds < 3.0
+        assert 11.0 == patient.patience_seconds < patient.hang_seconds

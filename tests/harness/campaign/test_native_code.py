@@ -12,7 +12,7 @@ import pytest
 
 from sinkproof.campaign.baseline import why_not_watched
 from sinkproof.campaign.loop import ShouldStop
-from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_campaign import LARGE_CALLS_SECONDS_MOST, ProcessCampaign
 from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
@@ -306,3 +306,25 @@ def test_the_server_of_a_sink_in_python_is_named_with_what_was_not_examined_of_i
     assert all(peer.startswith("127.0.0.1:") for peer in shell.outward.peers)
     said = list(beside_upheld(SubjectProgress(contract, shells=[shell])))
     assert [each for each in said if f"{shell.outward.peers[0]}" in each and "its clock was not moved" in each]
+
+
+@needs_watch
+@pytest.mark.slow
+def test_as_many_new_calls_of_large_batches_are_struck_as_fit_by_their_own_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[float, float | None]] = []
+
+    def none_fits(_: object, schedules: object, seconds: float, *, each: float | None = None) -> list[Schedule]:
+        asked.append((seconds, each))
+        return []
+
+    monkeypatch.setattr(ProcessCampaign, "_in_time", none_fits)
+    with runner_of("NoJournal") as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=runner.contract, shell="process"))
+        campaign.carry_out([])  # the baseline
+        campaign.strike_new_calls()
+    [(seconds, each)] = asked
+    assert LARGE_CALLS_SECONDS_MOST == seconds
+    assert each is not None
+    assert 0 < each

@@ -61,6 +61,7 @@ def judged(
     strict: bool = False,
     stages: Sequence[StageResult] = (),
     seconds: float = 1.0,
+    simulated_seconds: float = 0.0,
     shell: str = "process",
     **offered: object,
 ) -> SubjectResult:
@@ -83,7 +84,8 @@ def judged(
         rows_committed=24,
         stages=stages,
     )
-    subject = SubjectProgress(contract, [only], strict=strict)
+    simulated = [replace(only, shell="simulated", kills=0, seconds=simulated_seconds)] if simulated_seconds else []
+    subject = SubjectProgress(contract, [*simulated, only], strict=strict)
     subject.lines_passed = points(passed)
     name, lines = left_out
     subject.lines_by_kind = {
@@ -143,6 +145,12 @@ def test_the_budget_that_is_named_includes_required_stages_that_did_not_begin(fi
     for budget, stages in budgets.items():
         why = judged(file, left_out=("stop", {3}), stages=stages, seconds=100.0).why
         assert f"give it a larger --budget: {budget} should suffice" in why
+
+
+def test_the_budget_that_is_named_is_that_of_all_shells(file: Path) -> None:
+    begun = StageResult(name="kill at each step", run=9, planned=9, finished=True, skipped="", cut="")
+    why = judged(file, left_out=("stop", {3}), stages=[begun], seconds=100.0, simulated_seconds=50.0).why
+    assert "give it a larger --budget: 200s should suffice" in why
 
 
 @pytest.mark.parametrize(("failed", "side"), [({"error"}, "after"), ({"unanswered"}, "before")])
