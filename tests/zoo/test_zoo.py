@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.workers.worker_pool import RUNS_ALONE
 from sinkproof.certifier.certify import Options, certify
 from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.schedule import parse
@@ -111,8 +112,9 @@ def test_a_wrong_one_is_convicted_of_its_own_sin(member: str, sin: Sin) -> None:
     assert "violated" == result.verdict
     if sin.oracles == "O6":
         return  # seen in a recovery with no further rows, which no schedule says
-    again = try_again(task_of(member, sin.shell, schedule=shown[0].schedule))
-    assert {anomaly.oracle for anomaly in again.anomalies} & {*sin.oracles.split(), "O1"}
+    task = task_of(member, sin.shell, schedule=shown[0].schedule)
+    again = (try_again(task) for _ in range(RUNS_ALONE))  # as in a campaign: a sink's own threads may race
+    assert any({anomaly.oracle for anomaly in each.anomalies} & {*sin.oracles.split(), "O1"} for each in again)
 
 
 def test_zombies_within_commits_come_first_so_that_a_slow_sink_is_convicted_in_time() -> None:
