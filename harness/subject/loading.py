@@ -24,16 +24,18 @@ from importlib.util import spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from sinkproof.chaos.entry_points import SINKS, registered
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.processes.fork_server import children_of
 from sinkproof.chaos.processes.process_wide_state import subjects_state
-from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS
 from sinkproof.subject.command_contract import PREFIX, CommandContract
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.foreach_batch_contract import active_spark, of_function
+
+if TYPE_CHECKING:
+    from sinkproof.sink_adapters.registry import Pair
 
 EXAMPLE: Final = """
     class MyContract:
@@ -52,12 +54,12 @@ def load(locator: str) -> Contract:
     """The contract that the locator names, checked. Raises ContractError with the next step."""
     if locator.startswith(PREFIX):
         return Contract(locator, CommandContract(locator), kind="command")
-    pairs = {**PAIRS, **SERVICE_PAIRS}
+    pairs = {} if _is_place(locator) else _registered_pairs()
     if locator in pairs:
         return Contract(locator, pairs[locator].contract())
     others = registered(SINKS)
     place = others[locator].value if locator in others else locator
-    if ":" not in place and not place.endswith(".py"):
+    if not _is_place(place):
         near = ", ".join([*sorted(others), *sorted(pairs)])
         raise ContractError(
             f"unknown subject {locator!r}{_meant(locator, [*others, *pairs])}. Name a registered pair ({near}), "
@@ -69,6 +71,17 @@ def load(locator: str) -> Contract:
         if isfunction(found):
             return Contract(locator, of_function(locator, found, spark_before=spark_before), kind="foreach_batch")
         return check(locator, found)
+
+
+def _is_place(text: str) -> bool:
+    """Of a module or a file."""
+    return ":" in text or text.endswith(".py")
+
+
+def _registered_pairs() -> dict[str, Pair]:
+    from sinkproof.sink_adapters.registry import PAIRS, SERVICE_PAIRS  # the adapters: 40 modules, for no user's sink
+
+    return {**PAIRS, **SERVICE_PAIRS}
 
 
 def _found(place_and_name: str, locator: str) -> Any:

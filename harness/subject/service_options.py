@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sinkproof.chaos.services.choose_service import Kind
-from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 
-TOXIPROXY_NETWORK: Final = "toxiproxy"
+TOXIPROXY_NETWORK: Final = "toxiproxy"  # and the name of its kind of service
+KAFKA: Final = "kafka"  # the name of its kind: every attempt imports this module, and few need a broker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,12 @@ class ServiceOptions:
 
     def address(self, kind: Kind[Any]) -> str:
         """Where this kind is: "local", "container", "external:HOST:PORT[,HOST:PORT]..."; "" where nothing says it."""
-        named = self.kafka if kind.name == KAFKA.name else ""
+        named = self.kafka if kind.name == KAFKA else ""
         return named or kind.where_to_look(everywhere=self.services)
 
     def version(self, kind: Kind[Any]) -> str:
         """Of a service that is started; "" for the kind's default."""
-        named = self.kafka_version if kind.name == KAFKA.name else ""
+        named = self.kafka_version if kind.name == KAFKA else ""
         return named or kind.version_named()
 
 

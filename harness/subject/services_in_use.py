@@ -9,18 +9,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from sinkproof.chaos.messages.message_points import MessageFaults
 from sinkproof.chaos.services.choose_service import EXTERNAL, LOCAL, Kind
 from sinkproof.chaos.services.local_service import BREAKABLE, LocalService, WantedService
 from sinkproof.chaos.services.running_services import running
 from sinkproof.chaos.services.service import Service
-from sinkproof.chaos.services.toxiproxy.toxic_network import Network
-from sinkproof.chaos.services.toxiproxy.toxiproxy_server import TOXIPROXY
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.heartbeat import Report, heartbeat, no_report
-from sinkproof.subject.service_options import DEFAULT_SERVICES, ServiceOptions
+from sinkproof.subject.service_options import DEFAULT_SERVICES, TOXIPROXY_NETWORK, ServiceOptions
+
+if TYPE_CHECKING:
+    from sinkproof.chaos.services.toxiproxy.toxic_network import Network
 
 NO_SETTINGS: Final[Mapping[str, Any]] = {}
 AwaitSettled = Callable[[Service], None]
@@ -60,14 +61,14 @@ class ServicesInUse:
 
     def breakable(self) -> list[LocalService]:
         """What the contract uses and no other certification does. The proxy has network faults of its own."""
-        own = [service for name, service in self.own.items() if name != TOXIPROXY.name]
+        own = [service for name, service in self.own.items() if name != TOXIPROXY_NETWORK]
         family = ancestors() if own else {}  # it reads a file for each: 0.2 ms, several times in each run
         return [service for service in own if service.owner in family]
 
     def network(self) -> Network | None:
         """The toxiproxy between the sinks and their services, if there is one."""
-        toxiproxy = self.own.get(TOXIPROXY.name)
-        return None if toxiproxy is None else Network(toxiproxy.endpoint)
+        toxiproxy = self.own.get(TOXIPROXY_NETWORK)
+        return None if toxiproxy is None else _network_of(toxiproxy)
 
     def proxies(self) -> list[MessageFaults]:
         """The message proxies between the sinks and their brokers."""
@@ -123,7 +124,9 @@ class ServicesInUse:
         service = used.service
         if not (self.options.through_toxiproxy and used.own and isinstance(service, LocalService)):
             return service.endpoint
-        toxiproxy = Network(self.find(TOXIPROXY, start=True).service.endpoint)
+        from sinkproof.chaos.services.toxiproxy.toxiproxy_server import TOXIPROXY
+
+        toxiproxy = _network_of(self.find(TOXIPROXY, start=True).service)
         return service.lead_through(lambda address: toxiproxy.lead_to(f"{service.name}-{address}", address))
 
     def _start(self, kind: Kind[Any], where: str, settings: Mapping[str, Any]) -> InUse:
@@ -173,6 +176,12 @@ class RegisteredService:
             identity=used.service.identity,
             own=used.own,
         )
+
+
+def _network_of(toxiproxy: Service) -> Network:
+    from sinkproof.chaos.services.toxiproxy.toxic_network import Network  # 30 ms: every attempt imports this module
+
+    return Network(toxiproxy.endpoint)
 
 
 def _close(stack: ExitStack, owner: int) -> None:

@@ -18,16 +18,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sinkproof.sink_adapters
 from sinkproof.chaos.points import CALLED_FROM, LINE
 from sinkproof.chaos.standard_library import is_standard_module
-from sinkproof.reports.document import SourceLine
 from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, lines_are_points
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.reachable_lines import Statement, reachable_statements
 from sinkproof.subject.user_code import code_of_package, source_of, user_code
+
+if TYPE_CHECKING:
+    from sinkproof.reports.document import SourceLine
 
 OURS: Final = Path(sinkproof.sink_adapters.__file__ or "").parent
 OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
@@ -145,6 +147,8 @@ def source_line(point: str, files: Mapping[str, str]) -> SourceLine | None:
     """The line that a point names, with its text; None for named points. The lines that it was called from may follow
     (chaos/lines.py).
     """
+    from sinkproof.reports.document import SourceLine  # attempts import this module, and write no document
+
     innermost, *callers = point.split(CALLED_FROM)
     match = LINE.fullmatch(innermost)
     if match is None:
