@@ -60,6 +60,10 @@ class Progress:
         """Whether another shell has broken a claim of the subject by real faults: little is left to be found out."""
         return False
 
+    def is_interrupted(self) -> bool:
+        """Whether the task is to end now, with what it has."""
+        return False
+
     def say(self, text: str) -> None:
         """A sentence that stays."""
 

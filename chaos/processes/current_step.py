@@ -1,6 +1,6 @@
 """The current step of a process, in memory shared with its caller: readable also when the process hangs or has died.
 
-The caller notes there, once, that what the process still looks for was found elsewhere.
+The caller notes there that what the process still looks for was found elsewhere, or that it is to end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 from typing import Final
 
 STEP_BYTES: Final = 300
-FOUND: Final = b"!"  # after the step
+FOUND, INTERRUPTED = b"!", b"."  # after the step
 
 
 class StepStatus:
@@ -26,6 +26,9 @@ class StepStatus:
     def note_found_elsewhere(self) -> None:
         os.pwrite(self.descriptor, FOUND, STEP_BYTES)
 
+    def note_interrupted(self) -> None:
+        os.pwrite(self.descriptor, INTERRUPTED, STEP_BYTES)
+
     def close(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)
@@ -39,3 +42,7 @@ def report_step(descriptor: int, what: str) -> None:
 
 def is_found_elsewhere(descriptor: int) -> bool:
     return os.pread(descriptor, len(FOUND), STEP_BYTES) == FOUND
+
+
+def is_interrupted(descriptor: int) -> bool:
+    return os.pread(descriptor, len(INTERRUPTED), STEP_BYTES) == INTERRUPTED

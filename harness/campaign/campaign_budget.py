@@ -149,7 +149,7 @@ def _simulated(
 
             soak(runner, results, seconds=task.soak_seconds, first_seed=task.seed)
         look_closer(results, runner)
-    if not results.contract.is_ours and results.breaks_a_claim:
+    if not results.contract.is_ours and results.breaks_a_claim and not results.progress.is_interrupted():
         from sinkproof.campaign.found_again.confirmation import confirm
 
         confirm(results, hang_seconds=task.hang_seconds)

@@ -168,7 +168,7 @@ class Campaign(ABC):
         return result
 
     def stop_if_asked(self) -> None:
-        if self.should_stop(self.results):
+        if self.results.progress.is_interrupted() or self.should_stop(self.results):
             raise CampaignStopped
 
     def stop_if_it_takes_too_long(self, seconds: float) -> None:

@@ -201,10 +201,11 @@ def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str,
     try:
         yield
     except BaseException as ending:  # Ctrl-C, SIGTERM or a defect of sinkproof
-        why = f"ended before it was complete: {type(ending).__name__}"
+        what = "interrupted" if isinstance(ending, KeyboardInterrupt) else type(ending).__name__
+        why = f"ended before it was complete: {what}"
         with suppress(DocumentError):
             for subject in subjects.values():
-                _write_verdict(writer, subject, doubts=[why])
+                _write_verdict(writer, replace(subject, ended_before=[]), doubts=[why])  # no budget has ended it
             writer.note(why)
         raise
 

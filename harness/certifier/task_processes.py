@@ -24,7 +24,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
-from sinkproof.chaos.processes.current_step import StepStatus, is_found_elsewhere, report_step
+from sinkproof.chaos.processes.current_step import StepStatus, is_found_elsewhere, is_interrupted, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
 from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.standard_library import defines_standard_module
@@ -45,6 +45,8 @@ PRELOAD: Final = (
 STEPS_EVERY_SECONDS: Final = 0.1  # between two progress messages
 POLL_SECONDS: Final = 3600.0  # at most
 START_SECONDS: Final = 10.0  # imports of the subject
+ENDING_SECONDS: Final = 6.0  # of what an interruption ends; some systems kill after seven
+ENDING: Final = "interrupted: the runs that have begun are finished, or given up after some seconds"
 # A worker counts as hung after so many times the limit of a call. A simulated schedule takes 1 ms. In processes a sink
 # is given up after three calls that hang, and a broker may take a minute to restart on a busy machine. Spark has to
 # start, and to start again when its driver was killed.
@@ -96,6 +98,9 @@ class Reporting(Progress):
 
     def is_convicted_elsewhere(self) -> bool:
         return is_found_elsewhere(self.status)
+
+    def is_interrupted(self) -> bool:
+        return is_interrupted(self.status)
 
 
 def work(inside: Inside, task: Task) -> None:
@@ -157,7 +162,8 @@ class Worker:
 def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Generator[tuple[Task, Any], None, None]:
     """Yields (task, result or Failure) as tasks end. Closing the generator kills the workers that still run.
 
-    Real faults that convict a subject are noted in the other shells that still run it.
+    Real faults that convict a subject are noted in the other shells that still run it. An interruption is raised again
+    after the results that the subjects have by then.
     """
     waiting, running = list(tasks), list[Worker]()
     if not waiting:
@@ -166,7 +172,12 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Gener
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:
                 _start_some(server, waiting, running, cores=cores, progress=progress)
-                _await_message(server, running)
+                try:
+                    _await_message(server, running)
+                except KeyboardInterrupt:
+                    progress.say(ENDING)
+                    yield from _interrupted(server, running)
+                    raise
                 yield from _ended(running)
     finally:
         sweep_folders_of_the_dead()
@@ -201,6 +212,21 @@ def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
             yield worker.task, result
 
 
+def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
+    """Of subjects only: canaries that were not tried have not escaped."""
+    deadline = Deadline(ENDING_SECONDS)
+    for worker in list(running):
+        worker.status.note_interrupted()
+        if not worker.task.locator:
+            running.remove(worker)
+            _end(worker)
+    while running and not deadline.over:
+        _await_message(server, running, seconds=deadline.left)
+        yield from (ended for ended in _ended(running) if not isinstance(ended[1], Failure))
+    for worker in running:
+        _end(worker)
+
+
 def _start(server: ForkServer, task: Task, progress: Progress) -> Worker:
     status = StepStatus()
     limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
@@ -211,13 +237,13 @@ def _start(server: ForkServer, task: Task, progress: Progress) -> Worker:
     return worker
 
 
-def _await_message(server: ForkServer, running: Sequence[Worker]) -> None:
+def _await_message(server: ForkServer, running: Sequence[Worker], *, seconds: float = POLL_SECONDS) -> None:
     if server.receive_notices():
         return
     poll = select.poll()
     for descriptor in (server.control, *(worker.child.channel for worker in running)):
         poll.register(descriptor, select.POLLIN)
-    poll.poll(int(1000 * min(POLL_SECONDS, *(worker.silence.left for worker in running))) + 1)
+    poll.poll(int(1000 * min(seconds, *(worker.silence.left for worker in running))) + 1)
 
 
 def _receive(worker: Worker) -> Any:

@@ -29,7 +29,7 @@ def look_closer(results: CampaignResults, runner: ScheduleRunner) -> None:
     """The first finding of each oracle gets the record of its run, where the run shows the same again."""
     deadline = Deadline(SECONDS_MOST)
     for finding in _most_telling(results.findings, results.contract.name):
-        if deadline.over:
+        if deadline.over or results.progress.is_interrupted():
             return
         closer = _recorded(finding, runner)
         if closer is not None:

@@ -318,7 +318,9 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     known = {subject["name"]: subject for subject in document["subjects"]}
     assert {"files/two-phase", "memory/two-phase"} == {*known}
     assert {"unknown"} == {subject["verdict"] for subject in known.values()}
-    assert "ended before it was complete" in known["files/two-phase"]["why"]
+    assert "ended before it was complete: interrupted" in known["files/two-phase"]["why"]
+    assert all(shell["schedules_run"] for subject in known.values() for shell in subject["shells"])
+    assert ["process"] == [shell["shell"] for shell in known["files/two-phase"]["shells"]], "what had been run is lost"
     started.await_no_process()
     assert [] == os.listdir(started.temporary)
 

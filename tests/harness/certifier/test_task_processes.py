@@ -97,3 +97,36 @@ def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of
     ]
     results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
     assert learns is results["process"]
+
+
+def end_when_interrupted(inside: Inside, task: Task) -> None:
+    """The entry of a worker: it ends when it learns of an interruption, or gives up."""
+    reporting, deadline = Reporting(inside), Deadline(30.0)
+    while not ((reporting.is_interrupted() and not task.schedule) or deadline.over):
+        Event().wait(0.01)
+        reporting.step("waiting", 0)
+    reporting.send("result", "so far")
+
+
+@pytest.mark.parametrize(("schedule", "given"), [("", {CONVICTED: "so far"}), ("takes no notice", {})])
+def test_an_interruption_is_raised_after_the_results_that_subjects_have_by_then(
+    schedule: str, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:end_when_interrupted")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    if schedule:
+        monkeypatch.setattr(task_processes, "ENDING_SECONDS", 0.1)
+    wait, waits = task_processes._await_message, []
+
+    def interrupted(*arguments: Any, **limits: Any) -> None:
+        waits.append(arguments)
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        wait(*arguments, **limits)
+
+    monkeypatch.setattr(task_processes, "_await_message", interrupted)
+    tasks = [Task(locator=each, shell="process", budget_seconds=0, schedule=schedule) for each in (CONVICTED, "")]
+    results = {}
+    with pytest.raises(KeyboardInterrupt):
+        results.update((task.locator, result) for task, result in run_tasks(tasks, progress=SILENT, cores=2))
+    assert given == results
