@@ -145,6 +145,9 @@ class TaskProgress(Progress):
         line.what, line.kills[self._shell], line.schedules = what, kills, line.schedules + schedules
         self._display.show(line)
 
+    def say(self, text: str) -> None:
+        self._display.say(f"{self._line.subject}: {text}")
+
     def found(self, findings: int, text: str) -> None:
         line = self._line
         line.findings[self._shell] = findings

@@ -182,7 +182,7 @@ def _pool_notes(results: CampaignResults) -> PoolNotes:
     def report(what: str) -> None:
         results.progress.step(what, results.coverage.kills, schedules=0)
 
-    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report)
+    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report, say=results.progress.say)
 
 
 def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> ClosureResult | None:

@@ -96,6 +96,9 @@ class Reporting(Progress):
     def found(self, findings: int, text: str) -> None:
         self.send("found", findings, text)
 
+    def say(self, text: str) -> None:
+        self.send("say", text)
+
     def is_convicted_elsewhere(self) -> bool:
         return is_found_elsewhere(self.status)
 

@@ -109,6 +109,12 @@ def test_what_convicts_a_canary_is_no_finding() -> None:
     )
 
 
+def test_what_a_user_may_change_is_said_once_with_the_name_of_the_subject() -> None:
+    stream = io.StringIO()
+    progress.open_progress(stream, clock=lambda: 0.0).of("a.py:Mine", "process", 30.0).say("its runs do not overlap")
+    assert "a.py:Mine: its runs do not overlap\n" == stream.getvalue()
+
+
 def test_progress_in_a_log_is_one_line_every_ten_seconds() -> None:
     now, stream = [0.0], io.StringIO()
     play(now, progress.open_progress(stream, clock=lambda: now[0]))

@@ -17,7 +17,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers import idle_cores, process_workers
 from sinkproof.campaign.workers.idle_cores import IdleCores, idle_seconds
 from sinkproof.campaign.workers.pool_worker import PoolWorker
-from sinkproof.campaign.workers.process_workers import ENTRY, Beside, is_apart, workers_beside
+from sinkproof.campaign.workers.process_workers import ENTRY, ONE_BY_ONE, Beside, is_apart, workers_beside
 from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
@@ -168,6 +168,20 @@ def test_runs_that_may_share_something_never_overlap(subject: str) -> None:
     with opened(f"{OVERLAPPING}:{subject}") as runner:
         assert not is_apart(runner)
         runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
+
+
+def test_how_runs_could_overlap_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_workers, "WORTH", 1)
+    said: list[str] = []
+    with (
+        opened(f"{OVERLAPPING}:NotesElsewhere") as runner,
+        workers_beside(runner, 2, notes=PoolNotes(say=said.append)) as workers,
+    ):
+        for _ in range(2):
+            assert list(workers.run_all(SCHEDULES[:1], trace_lines=False, run=runner.run))
+        runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
+    assert [ONE_BY_ONE] == said
+    assert "side_by_side" in ONE_BY_ONE
 
 
 @pytest.mark.parametrize(
