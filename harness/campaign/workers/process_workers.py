@@ -44,8 +44,8 @@ WORKERS_MOST: Final = 4  # a broker takes 400 MB
 CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
 WORTH: Final = 20  # schedules: a second. As long takes the start, and the trial whether runs may overlap
 ONE_BY_ONE: Final = (
-    "its runs do not overlap, as nothing shows that they share nothing outside of their folders. If all names there hold "
-    "`scratch.path.name`, `side_by_side = True` in the contract lets several run at once"
+    "its runs do not overlap, as nothing shows that they share nothing outside of their folders. If all names there "
+    "hold `scratch.path.name`, `side_by_side = True` in the contract lets several run at once"
 )
 AROUND_RUNS: Final = ("setup", "teardown")
 WITH_RECOVERY: Final = Schedule((Fault(COORDINATOR, "checkpoint.persist.after", 2, "kill-job"),))
