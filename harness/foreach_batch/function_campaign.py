@@ -15,6 +15,7 @@ from sinkproof.foreach_batch.certifying_query import (
     BATCH_ROWS,
     BATCHES,
     BEFORE_COMMIT,
+    COUNTED_MOST,
     EARLY,
     FAR_LARGER_BATCH_ROWS,
     KILL,
@@ -35,7 +36,7 @@ from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.reports.document import ClosureResult
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between
+from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, widths_of_padded_numbers
 from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.workload.jobs import (
@@ -200,17 +201,21 @@ class SimulatedFunctionCampaign(Campaign):
             yield Schedule(job=FAR_LARGER_DATA_JOB)
 
     def long_queries(self) -> Iterator[Schedule]:
-        """Where a number in the code may count batches: as many come as it takes to exceed it twice, or once."""
-        files, least = self.contract.given.files, TWELVE_BATCHES + 1
+        """Where a number in the code may count batches: as many come as it takes to exceed it twice, or once. Where it
+        pads numbers, until they have a digit more.
+        """
+        files, least, fewer = self.contract.given.files, TWELVE_BATCHES + 1, TWELVE_BATCHES
+        digits = [10**width for width in widths_of_padded_numbers(files)]
         for job, batches in LONG_QUERIES.items():
-            is_longest = batches == max(LONG_QUERIES.values())
+            is_longest = batches == COUNTED_MOST
             most = batches - 1 if is_longest else batches // 2 - ROUND_ABOUT
-            if has_number_between(files, least, most) or (is_longest and counts_in_bytes(files)):
+            counts = has_number_between(files, least, most) or (is_longest and counts_in_bytes(files))
+            if (counts and batches <= COUNTED_MOST) or any(fewer <= number < batches - 1 for number in digits):
                 if batches * self.seconds_of_batch > LONG_SECONDS_MOST * max(1.0, runnable_per_core()):
                     self.stage.cut = f"given up, as {batches} batches take too long"
                     return
                 yield Schedule(job=job)
-            least = most + 1
+            least, fewer = most + 1, batches
 
     def _of_other(self, job: str) -> Iterator[Schedule]:
         yield Schedule(job=job)

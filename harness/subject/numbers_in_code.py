@@ -36,7 +36,7 @@ PADDED: Final = re.compile(r"[%:]0(\d{1,2})d|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 PORT: Final = "port"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
-IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
+IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
 
 
 def has_number_between(files: Collection[str], least: int, most: int) -> bool:
@@ -85,7 +85,7 @@ def numbers_in_settings(folder: Path) -> frozenset[int]:
 
 
 def _in_text(text: str) -> Iterator[int]:
-    yield from (int(re.sub("[_,]", "", found)) for found in IN_TEXT.findall(text))
+    yield from (abs(int(re.sub("[_,]", "", found))) for found in IN_TEXT.findall(text))
 
 
 class _WithoutTimes(ast.NodeTransformer):
