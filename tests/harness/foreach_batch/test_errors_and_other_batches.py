@@ -210,6 +210,28 @@ def test_a_batch_that_is_counted_in_a_byte_gets_hundreds_after_it(
     assert ("batches-500", 256) == (schedule.job, len(ending.committed))
 
 
+@pytest.mark.slow
+def test_a_batch_whose_number_has_more_digits_than_it_is_padded_to_is_not_the_newest_by_name(
+    campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
+) -> None:
+    campaign = campaign_on("name_by_two_digits", "padded_batches")
+    [schedule] = campaign.long_queries()
+    ending, _, _ = follow(campaign.query, schedule)
+    assert ("batches-150", 100) == (schedule.job, len(ending.committed))
+
+
+@pytest.mark.parametrize(("width", "jobs"), [(1, []), (2, ["batches-150"]), (3, ["batches-1020"]), (4, [])])
+def test_so_many_batches_come_that_a_padded_number_has_a_digit_more(
+    width: int,
+    jobs: list[str],
+    campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(function_campaign, "widths_of_padded_numbers", lambda files: [width])
+    campaign = campaign_on("name_by_two_digits", "padded_batches")
+    assert jobs == [schedule.job for schedule in campaign.long_queries()]
+
+
 def test_a_line_that_many_batches_execute_is_struck_in_the_shortest_query(
     campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
 ) -> None:

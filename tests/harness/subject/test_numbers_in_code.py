@@ -37,6 +37,7 @@ def test_widths_of_padded_numbers_are_those_of_formats_and_of_calls(tmp_path: Pa
         "query = f'SELECT * FROM staged WHERE part = {part} LIMIT 5000'",
         "TIDY = 'DELETE FROM rows WHERE id <= NEW.id - 5000; END'",
         "size = int(os.environ.get('CHUNK', '5_000'))",
+        "KEEP = \"redis.call('LTRIM', KEYS[2], -5000, -1)\"",
     ],
 )
 def test_a_number_is_found_wherever_it_stands(tmp_path: Path, text: str) -> None:
