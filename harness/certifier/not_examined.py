@@ -19,6 +19,7 @@ from sinkproof.subject.reachable_lines import (
     statements_that_suppress,
     statements_that_swallow,
 )
+from sinkproof.subject.shared_mappings import shared_mappings_in
 from sinkproof.subject.source_files import source_line
 
 WITH_CALLS: Final = ("sink", "foreach_batch")  # kinds of subjects of which single calls can fail
@@ -58,6 +59,7 @@ def not_examined(subject: SubjectProgress) -> str:
         _unfailed(subject),
         _swallowed(subject),
         _expiring(subject),
+        _mapped(subject),
         _left_if_strict(subject),
     ]
     return "; ".join(reason for reason in reasons if reason)
@@ -204,6 +206,18 @@ def _expiring(subject: SubjectProgress) -> str:
         return (
             f"{place} sets an expiry at a server, or goes by its clock, which is not moved: no run has reached it. "
             "Let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"
+        )
+    return ""
+
+
+def _mapped(subject: SubjectProgress) -> str:
+    """Where its own code stores in mapped files; empty if nowhere."""
+    if subject.contract.is_ours:
+        return ""
+    for place in shared_mappings_in(subject.own_code.files, subject.lines_passed):
+        return (
+            f"{place} maps a file to write through memory: what a death in the middle of one statement leaves of its "
+            "bytes was not examined. Write them by calls such as os.pwrite, which are struck"
         )
     return ""
 

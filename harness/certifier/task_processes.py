@@ -175,13 +175,7 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Gener
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:
                 _start_some(server, waiting, running, cores=cores, progress=progress)
-                try:
-                    _await_message(server, running)
-                except KeyboardInterrupt:
-                    progress.say(ENDING)
-                    yield from _interrupted(server, running)
-                    raise
-                yield from _ended(running)
+                yield from _next_results(server, running, progress)
     finally:
         sweep_folders_of_the_dead()
 
@@ -213,6 +207,18 @@ def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
             _end(worker)
             worker.progress.done()
             yield worker.task, result
+
+
+def _next_results(
+    server: ForkServer, running: list[Worker], progress: Progress
+) -> Generator[tuple[Task, Any], None, None]:
+    try:
+        _await_message(server, running)
+    except KeyboardInterrupt:
+        progress.say(ENDING)
+        yield from _interrupted(server, running)
+        raise
+    yield from _ended(running)
 
 
 def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:

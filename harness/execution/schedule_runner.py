@@ -14,12 +14,13 @@ from zlib import crc32
 
 from sinkproof.chaos.lines import LineTracer, file_points
 from sinkproof.chaos.schedule import STANDARD, Schedule
+from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.coordinator_rules import checked
-from sinkproof.judging.fault_allowances import LATE_SETTLING, OUTAGE, still_promised
+from sinkproof.judging.fault_allowances import LATE_SETTLING, MOVED_CLOCK, OUTAGE, still_promised
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Anomaly, fields_of, judge
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
@@ -225,6 +226,9 @@ class ScheduleRunner:
 
     def result_of(self, schedule: Schedule, simulation: Simulation, observer: Observer) -> RunResult:
         committed = observer.observation.committed
+        moved = self.wall_clock_of(simulation.job) is not None
+        if moved and any(point == SENDS for _, point in simulation.trace):
+            observer.observation.kinds.append(MOVED_CLOCK)
         self.note_fields(schedule, observer)
         return RunResult(
             schedule=schedule,
@@ -239,7 +243,7 @@ class ScheduleRunner:
             struck_line=observer.struck_line,
             unreadable=observer.observation.unreadable,
             restarts=restarts_in(simulation.history),
-            moved_wall_clock=self.wall_clock_of(simulation.job) is not None,
+            moved_wall_clock=moved,
         )
 
 

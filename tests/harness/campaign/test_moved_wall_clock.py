@@ -80,6 +80,69 @@ class Of:
         for file in sorted(scratch.path.glob("*.json")):
             yield from json.loads(file.read_text())
 """
+SIGNED = """\
+import json, threading, time
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from sinkproof import Claim
+
+PARTS = {}
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_PUT(self):
+        rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        is_new = abs(time.time() - float(self.headers["Signed"])) < 300
+        if is_new:
+            PARTS[self.path] = rows
+        self.send_response(200 if is_new else 403)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *arguments):
+        pass
+
+
+class Sink:
+    def __init__(self, port):
+        self.port = port
+
+    def is_committed(self, part):
+        return False
+
+    def publish(self, part, rows):
+        connection = HTTPConnection("127.0.0.1", self.port)
+        rows = [[row.split, row.offset] for row in rows]
+        connection.request("PUT", f"/{part}", json.dumps(rows), {"Signed": str(time.time())})
+        status = connection.getresponse().status
+        connection.close()
+        if status != 200 and {refuses}:
+            raise ConnectionError(status)
+
+    def record(self, part):
+        pass
+
+
+class Of:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+
+    def setup(self, scratch):
+        PARTS.clear()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        (scratch.path / "port").write_text(str(self.server.server_address[1]))
+
+    def teardown(self, scratch):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def sink(self, scratch):
+        return Sink(int((scratch.path / "port").read_text()))
+
+    def committed(self, scratch):
+        for rows in list(PARTS.values()):
+            yield from rows
+"""
 RIGHT = {"day": "'always'", "doubt": "False", "kept": "7 * 86400"}
 
 
@@ -115,6 +178,20 @@ def test_a_sink_that_goes_by_the_wall_clock_loses_rows(sin: dict[str, str], sche
     with runner_of(tmp_path, **sin) as runner:
         assert "O1" in {each.oracle for each in runner.run(parse(schedule)).anomalies}
         assert not runner.run(replace(parse(schedule), job=STANDARD)).anomalies
+
+
+@pytest.mark.parametrize(("refuses", "found"), [(True, []), (False, ["O1"])])
+def test_a_server_may_refuse_what_a_moved_clock_has_signed_and_no_row_may_be_lost(
+    refuses: bool, found: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "signed.py").write_text(SIGNED.replace("{refuses}", str(refuses)))
+    (tmp_path / "scratch").mkdir()
+    scratch = Scratch(name="data", path=tmp_path / "scratch", shell="process")
+    with process_runner(load(f"{tmp_path / 'signed.py'}:Of"), scratch) as runner:
+        assert not runner.run(Schedule()).anomalies
+        moved = runner.run(parse("job=clock-skew checkpoint.persist.after#1=kill-job"))
+    assert refuses != moved.finished
+    assert found == [each.oracle for each in moved.anomalies]
 
 
 def test_beside_a_service_attempts_pass_local_midnight_and_see_the_true_time(tmp_path: Path) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers import idle_cores, process_workers
 from sinkproof.campaign.workers.idle_cores import IdleCores, idle_seconds
 from sinkproof.campaign.workers.pool_worker import PoolWorker
-from sinkproof.campaign.workers.process_workers import ENTRY, ONE_BY_ONE, Beside, is_apart, workers_beside
-from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder
+from sinkproof.campaign.workers.process_workers import ENTRY, Beside, workers_beside
 from sinkproof.campaign.workers.worker_pool import (
     LateWorkers,
     PoolNotes,
@@ -29,35 +27,19 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.make_sink import PRELOAD
-from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch, fresh_folder
 from sinkproof.subject.service_options import DEFAULT_SERVICES
+
+from ...support.opened_runner import opened
 
 SUBJECT = "files/two-phase"
 OVERLAPPING = Path(__file__).parents[2] / "support/overlapping_runs.py"
 SCHEDULES = [
     parse(f"sink[{subtask}].{point}#1=kill") for subtask in (0, 1) for point in ("write.after", "commit.before")
 ]
-
-
-@contextmanager
-def made_folder() -> Iterator[Path]:
-    folder = fresh_folder()
-    yield folder
-    shutil.rmtree(folder)
-
-
-@contextmanager
-def opened(locator: str) -> Iterator[ProcessRunner]:
-    with (
-        made_folder() as folder,
-        process_runner(load(locator), Scratch(name="first", path=folder, shell="process")) as made,
-    ):
-        yield made
 
 
 @pytest.fixture
@@ -161,53 +143,6 @@ def test_a_campaign_finds_the_same_on_one_core_and_on_two() -> None:
     assert alone.findings
     assert alone.findings == helped.findings
     assert (alone.coverage, alone.notes, alone.finding_count) == (helped.coverage, helped.notes, helped.finding_count)
-
-
-@pytest.mark.parametrize("subject", ["NotesElsewhere", "NotesInRecoveries", "StagesElsewhere", "Sends", "Binds"])
-def test_runs_that_may_share_something_never_overlap(subject: str) -> None:
-    with opened(f"{OVERLAPPING}:{subject}") as runner:
-        assert not is_apart(runner)
-        runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
-
-
-def test_how_runs_could_overlap_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_workers, "WORTH", 1)
-    said: list[str] = []
-    with (
-        opened(f"{OVERLAPPING}:NotesElsewhere") as runner,
-        workers_beside(runner, 2, notes=PoolNotes(say=said.append)) as workers,
-    ):
-        for _ in range(2):
-            assert list(workers.run_all(SCHEDULES[:1], trace_lines=False, run=runner.run))
-        runner.scratch.path.with_name(f"{runner.scratch.path.name}-noted").unlink(missing_ok=True)
-    assert [ONE_BY_ONE] == said
-    assert "side_by_side" in ONE_BY_ONE
-
-
-@pytest.mark.parametrize(
-    "subject", ["SetUpElsewhere", "SetUpByName", "SetUpAtAddress", "TornDownElsewhere", "SetUpOnce"]
-)
-def test_nor_do_runs_that_are_set_up_where_others_are(subject: str) -> None:
-    with ForkServer(preload=PRELOAD) as server, made_folder() as folder:
-        scratch = Scratch(name="first", path=folder, shell="process")
-        assert not keeps_to_its_folder(server, load(f"{OVERLAPPING}:{subject}"), scratch)
-        folder.with_name("torn-down").unlink(missing_ok=True)
-
-
-def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_shared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv("SINKPROOF_SCRATCH", str(tmp_path))
-    with opened(f"{OVERLAPPING}:NotesElsewhere") as runner:
-        assert not is_apart(runner)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("subject", ["Apart", "SetUp"])
-def test_runs_that_keep_to_their_folder_may_overlap(subject: str) -> None:
-    with opened(f"{OVERLAPPING}:{subject}") as runner:
-        assert is_apart(runner)
 
 
 @pytest.mark.slow

@@ -115,6 +115,13 @@ def test_an_expiry_at_a_server_is_not_examined_unless_the_contract_stands_for_it
     assert "upheld" == judged(file, expires_after=60.0).verdict
 
 
+def test_stores_in_a_mapped_file_are_not_examined(file: Path) -> None:
+    file.write_text(SINK.replace("return 1", "self.table = mmap.mmap(self.file.fileno(), 0)"))
+    result = judged(file)
+    assert ("unknown", "unknown") == (result.verdict, result.grade)
+    assert "my_sink.py:15) maps a file to write through memory" in result.why
+
+
 def test_a_statement_that_never_ran_is_named_with_file_and_line(file: Path) -> None:
     result = judged(file, passed=ALL - {5, 12})
     assert ("unknown", "unknown") == (result.verdict, result.grade)

@@ -211,7 +211,7 @@ def test_a_batch_that_is_counted_in_a_byte_gets_hundreds_after_it(
 
 
 @pytest.mark.slow
-def test_a_batch_whose_number_has_more_digits_than_it_is_padded_to_is_not_the_newest_by_name(
+def test_a_batch_with_a_digit_more_than_its_name_is_padded_to_is_not_the_newest_by_name(
     campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
 ) -> None:
     campaign = campaign_on("name_by_two_digits", "padded_batches")

@@ -6,7 +6,7 @@ import pytest
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.judging.checkpoint_rows import CheckpointRows
-from sinkproof.judging.fault_allowances import POWER_LOSSES, REWINDS, still_promised
+from sinkproof.judging.fault_allowances import MOVED_CLOCK, POWER_LOSSES, REWINDS, still_promised
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
@@ -153,7 +153,7 @@ def test_a_rewind_excuses_all_but_a_loss_in_a_job_that_finishes(kind: str) -> No
     assert [] == left([kind], *EVERY, finished=False)
 
 
-@pytest.mark.parametrize("kind", ["drain", "expire", "clock-forward"])
+@pytest.mark.parametrize("kind", ["drain", "expire", "clock-forward", MOVED_CLOCK])
 def test_a_drain_or_an_expiry_excuses_the_loss_of_a_job_that_fails(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY)
     assert ["O2", "O3", "O9"] == left([kind], "O1", "O2", "O3", "O6", "O9", "O10", finished=False)
