@@ -18,6 +18,7 @@ from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
+from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.workload.jobs import JOBS
 
 PART_SECONDS_MOST: Final = 30.0  # several hundred schedules; of a slow library some dozens
@@ -93,11 +94,7 @@ NATIVE_CODE: Final[Plan] = (
         needs=WATCHED_SINK,
         required=True,
     ),
-    Stage(
-        name="requests without reply",
-        schedules=lambda campaign: campaign.unanswered_for_long,
-        needs=WATCHED_SINK,
-    ),
+    Stage(name="requests without reply", schedules=lambda campaign: campaign.unanswered_for_long, needs=WATCHED_SINK),
     Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,
@@ -138,10 +135,7 @@ HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
     *INSIDE_SERVICE,
     Stage(name="zombies within commits", schedules=interleavings.zombies_within_commits, needs=(Need.NO_SERVICE,)),
-    Stage(
-        name="one whole-job kill in each job",
-        schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
-    ),
+    Stage(name="one whole-job kill in each job", schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job")),
     *KILLS_AND_MESSAGES,
     Stage(name="generations with one digit more", schedules=high_yield.longer_generations, needs=(Need.NO_SERVICE,)),
     Stage(
@@ -156,9 +150,7 @@ HIGH_YIELD: Final[Plan] = (
     *WATCHED_POWER,
     Stage(name="pauses within commits", schedules=interleavings.pauses_within_commits),
     Stage(
-        name="pauses within full commits",
-        schedules=interleavings.pauses_within_full_commits,
-        needs=(Need.NO_SERVICE,),
+        name="pauses within full commits", schedules=interleavings.pauses_within_full_commits, needs=(Need.NO_SERVICE,)
     ),
     Stage(
         name="two pauses within commits", schedules=interleavings.two_pauses_within_commits, needs=(Need.NO_SERVICE,)
@@ -172,6 +164,12 @@ HIGH_YIELD: Final[Plan] = (
         name="zombies of removed subtasks within commits",
         schedules=interleavings.zombies_of_removed_subtasks,
         needs=(Need.NO_SERVICE, Need.RESCALES),
+    ),
+    Stage(
+        name="zombies within commits that die, or that two successors have replaced",
+        schedules=zombies_and_deaths,
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
         name="attempts that hang, and are killed after their replacement",
@@ -208,9 +206,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
-        name="aborts after the next snapshot",
-        schedules=rare.aborts_after_the_next_snapshot,
-        needs=(Need.FOREIGN_CODE,),
+        name="aborts after the next snapshot", schedules=rare.aborts_after_the_next_snapshot, needs=(Need.FOREIGN_CODE,)
     ),
     Stage(
         name="commits in containers, with one process id",
@@ -245,12 +241,7 @@ HIGH_YIELD: Final[Plan] = (
         schedules=single_faults.errors_in_reused_processes,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
-    Stage(
-        name="concurrent reader",
-        schedules=beside_a_reader,
-        concurrent_reader=True,
-        needs=(Need.CONCURRENT_READER,),
-    ),
+    Stage(name="concurrent reader", schedules=beside_a_reader, concurrent_reader=True, needs=(Need.CONCURRENT_READER,)),
     Stage(
         name="rare situations beside a service",
         explore=ProcessCampaign.meet_rare_situations_beside_a_service,

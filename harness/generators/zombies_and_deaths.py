@@ -1,0 +1,63 @@
+"""Zombies that resume and then die, and zombies that resume when two successors have been there.
+
+A commit of several steps repairs what a dead attempt has left, until a zombie dies in the middle of one that is done
+already. A fence may tell an attempt from its successor, and not from the one after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sinkproof.chaos.points import is_interior
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.campaign_view import CampaignView
+from sinkproof.generators.fault_sites import evenly, in_turn, passes
+from sinkproof.generators.interleavings import within
+
+COMMIT: Final = "notify_complete"
+ZOMBIES_MOST: Final = 12  # lines of a commit, evenly: at each of them a run tells what the zombie goes on with
+
+
+def zombies_and_deaths(campaign: CampaignView) -> Iterator[Schedule]:
+    """In turn, so that a short budget covers something of each."""
+    zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, COMMIT, "stop")]
+    resumed = map(campaign.run_traced, evenly(zombies, ZOMBIES_MOST))
+    yield from in_turn((_second_successors(zombies), *map(_own_deaths, resumed)))
+
+
+def _second_successors(zombies: list[Schedule]) -> Iterator[Schedule]:
+    """The first one dies when it has been opened: the zombie resumes when the second one has."""
+    for zombie in zombies:
+        (fault,) = zombie.faults
+        yield Schedule((fault, Fault(fault.actor, "open.after", 2, "kill")))
+
+
+def _own_deaths(run: RunResult) -> Iterator[Schedule]:
+    """At each line that the zombie goes on with, the first and the last time."""
+    (fault,) = run.schedule.faults
+    times: dict[str, list[int]] = {}
+    for point, occurrence in _after_it_resumed(run, fault):
+        times.setdefault(point, []).append(occurrence)
+    for point, occurrences in times.items():
+        for occurrence in dict.fromkeys((occurrences[0], occurrences[-1])):
+            yield Schedule((fault, Fault(fault.actor, point, occurrence, "kill")))
+
+
+def _after_it_resumed(run: RunResult, fault: Fault) -> Iterator[tuple[str, int]]:
+    """What its actor passes outside of its successor's calls, until the call that it was suspended in is over."""
+    is_suspended, call = False, ""
+    for actor, point, occurrence in passes(run):
+        if actor != fault.actor:
+            continue
+        if not is_suspended:
+            is_suspended = (point, occurrence) == (fault.point, fault.occurrence)
+        elif call:
+            call = "" if point == f"{call}.after" else call
+        elif is_interior(point):
+            yield point, occurrence
+        elif point.endswith(".before"):
+            call = point.removesuffix(".before")
+        elif point == f"{COMMIT}.after":
+            return
