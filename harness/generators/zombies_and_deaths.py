@@ -21,7 +21,7 @@ ZOMBIES_MOST: Final = 24  # lines of a commit, evenly: at each of them a run tel
 
 
 def zombies_and_deaths(campaign: CampaignView) -> Iterator[Schedule]:
-    """In turn, so that a short budget covers something of each. Not where the successor waits for what the zombie holds:
+    """In turn, so that a short budget covers some of each. Not where the successor waits for what the zombie holds:
     then the zombie is done first.
     """
     zombies = list(within(campaign.traced_baseline, COMMIT, "stop"))

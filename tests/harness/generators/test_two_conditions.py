@@ -25,6 +25,7 @@ from sinkproof.generators.combinations import (
 from sinkproof.generators.high_yield import moved_wall_clocks
 from sinkproof.generators.interleavings import losses_after_deaths, two_pauses_within_commits
 from sinkproof.generators.native_calls import losses_after_faults
+from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import LARGE_BATCHES_JOB, THREE_TO_TWO_JOB
@@ -74,6 +75,24 @@ def results_of(name: str, generator: Generator, folder: Path, *, ends: bool, fil
 def test_the_meeting_convicts(name: str, generator: Generator, oracle: str, schedule: str, tmp_path: Path) -> None:
     results = results_of(name, generator, tmp_path, ends=True)
     assert oracle in {finding.oracle for finding in results.findings if finding.schedule.startswith(schedule)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "struck"),
+    [
+        ("ReadName", ".line(zombies_that_die.py:25)#1=stop sink[0].line(zombies_that_die.py:27)#2=kill"),
+        ("HiddenName", ""),
+        ("TwoSlots", ".line(zombies_that_die.py:50)#1=stop sink[0].open.after#2=kill"),
+        ("Numbered", ""),
+    ],
+)
+def test_zombies_die_and_have_two_successors(name: str, struck: str, tmp_path: Path) -> None:
+    results = results_of(name, zombies_and_deaths, tmp_path, ends=bool(struck), file=SUPPORT / "zombies_that_die.py")
+    assert results.coverage.runs > 8
+    found = {each.oracle for each in results.findings if each.schedule == f"sink[0]{struck}"}
+    assert ({"O2"} if struck else set()) == found
+    assert struck or not [each for each in results.findings if each.claimed]
 
 
 @pytest.mark.slow
