@@ -14,6 +14,7 @@ outage           (a job, not a fault) The job was down for a day; what the targe
                  as after expire.
 moved clock      (jobs) The wall clock of attempts was moved, and they sent to a server that keeps the true time. It may
                  refuse what is dated or signed by another clock. Judged as after expire.
+long keys        (a job) A target may have a limit for keys, and refuse longer ones. Judged as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
 lose-*           Loss and altered rows are O8 instead of O1 and O12. So are a job that never recovers, and repeats if
@@ -34,7 +35,9 @@ from sinkproof.subject.claims import Claim
 REWINDS: Final = frozenset({"rewind", "forget"})
 OUTAGE: Final = "outage"
 MOVED_CLOCK: Final = "moved clock"
+LONG_KEYS: Final = "long keys"
 LATE_SETTLING: Final = "late settling"
+MAY_FAIL: Final = frozenset({"drain", "expire", "clock-forward", OUTAGE, MOVED_CLOCK, LONG_KEYS, LATE_SETTLING})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
 
@@ -46,7 +49,7 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
     left: Iterable[Anomaly] = anomalies
     if kinds & REWINDS:
         left = [each for each in left if each.oracle == "O12" or (each.oracle == "O1" and seen.finished)]
-    if kinds & {"drain", "expire", "clock-forward", OUTAGE, MOVED_CLOCK, LATE_SETTLING} and not seen.finished:
+    if kinds & MAY_FAIL and not seen.finished:
         left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
     if not kinds.isdisjoint(POWER_LOSSES):
         counting = {"O1", "O6", "O12"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())

@@ -30,6 +30,7 @@ from sinkproof.workload.rows import (
     LARGE_BATCHES_INPUT,
     LARGE_VALUES_INPUT,
     LATE_FIRST_ROWS_INPUT,
+    LONG_KEYS_INPUT,
     MANY_CHECKPOINTS_INPUT,
     MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
@@ -91,6 +92,7 @@ MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 MANY_CHUNKS_JOB: Final = "many-chunks"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 MANY_KEYS_JOB: Final = "many-keys"
+LONG_KEYS_JOB: Final = "long-keys"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
 LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
@@ -121,7 +123,7 @@ THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_J
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB),
+    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB, LONG_KEYS_JOB),
     *UNEVENLY_RESCALED_JOBS,
 )
 
@@ -247,6 +249,7 @@ EVERY_JOB: Final = {
         timing=Timing(suspended=ZOMBIE_LATE_MS),
     ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint, each of them twice", source=MANY_KEYS_INPUT),
+    LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "a day and an hour pass between two batches",

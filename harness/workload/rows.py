@@ -28,6 +28,7 @@ LARGE_VALUE_CHARACTERS: Final = 3 << 20  # four such rows for each sink in each 
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
 MANY_KEYS_BATCH_ROWS: Final = 400  # the second batch of a checkpoint repeats the keys of the first: 400 for each sink
+LONG_PREFIX: Final = "long key " * 130  # 1,170 characters; columns of 255 and of 1,024 are common
 TWELVE_SINKS: Final = 12  # numbers with one digit and with two
 TWELVE_SPLITS: Final = 12
 # A number made of split and offset, `split * 1_000_000 + offset`, is that of another row where offsets are so large.
@@ -148,6 +149,11 @@ def make_row_of_many_keys(split: int, offset: int) -> Row:
     return make_row(split, offset)._replace(key=f"k{split}.{checkpoint}.{at % MANY_KEYS_BATCH_ROWS}")
 
 
+def make_row_of_long_key(split: int, offset: int) -> Row:
+    row = make_row(split, offset)
+    return row._replace(key=LONG_PREFIX + row.key)
+
+
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
     """Two batches of a source, which are a checkpoint, have a row for each of the sinks."""
     at = offset + split // SPLITS % BATCHES_PER_CHECKPOINT * (TWELVE_SINKS // BATCHES_PER_CHECKPOINT)
@@ -201,6 +207,7 @@ FAR_LARGER_INPUT: Final = _input(
 )
 LARGE_VALUES_INPUT: Final = _input(make_row_of_large_value)
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
+LONG_KEYS_INPUT: Final = _input(make_row_of_long_key)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
 )

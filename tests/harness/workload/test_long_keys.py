@@ -1,0 +1,73 @@
+"""A sink may refuse a key that is too long for its target. One that cuts it takes two keys for one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import LONG_KEYS_JOB, input_of
+
+SINK: Final = """\
+import json
+from hashlib import sha256
+from sinkproof import Claim
+
+
+class Rows:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def name_of(self, key):
+        {name}
+
+    def upsert(self, rows):
+        for _, row in rows:
+            file = self.folder / f"{{self.name_of(row.key)}}.json"
+            new = file.with_suffix(".new")
+            new.write_text(json.dumps([row.split, row.offset]))
+            new.replace(file)
+
+
+class Of:
+    claims = Claim.NO_LOSS
+    rows = "upsert"
+
+    def sink(self, scratch):
+        return Rows(scratch.path)
+
+    def committed(self, scratch):
+        for file in scratch.path.glob("*.json"):
+            yield json.loads(file.read_text())
+"""
+
+
+def test_its_keys_differ_behind_what_most_columns_hold() -> None:
+    source = input_of(LONG_KEYS_JOB)
+    keys = {row.key for split in (0, 1) for offset in (0, 3, 6) for row in source.batch(split, offset)}
+    assert len(keys) > 4
+    assert 1 == len({key[:1024] for key in keys})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "finishes", "loses"),
+    [
+        ("return key[:200]", True, True),
+        ("return key", False, False),  # a name of a file has 255 bytes at most
+        ("return sha256(key.encode()).hexdigest()", True, False),
+    ],
+)
+def test_a_key_is_refused_by_an_error_or_kept_apart(name: str, finishes: bool, loses: bool, tmp_path: Path) -> None:
+    file, folder = tmp_path / "sink.py", tmp_path / "scratch"
+    file.write_text(SINK.format(name=name))
+    folder.mkdir()
+    with process_runner(load(f"{file}:Of"), Scratch(name="data", path=folder, shell="process")) as runner:
+        result = runner.run(Schedule(job=LONG_KEYS_JOB))
+    assert finishes is result.finished
+    assert loses is ("O1" in {each.oracle for each in result.anomalies})
