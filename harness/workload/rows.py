@@ -93,6 +93,8 @@ SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes na
     ("ab", "AB", "a.b", "a.b "),
     ("\N{LATIN SMALL LETTER E WITH ACUTE}", "e\N{COMBINING ACUTE ACCENT}"),
     ("x" * LONG_KEY + "a", "x" * LONG_KEY + "b"),
+    ("東京", "大阪"),  # not in latin-1
+    ("\N{CRAB}", "\N{SNAIL}"),  # four bytes in UTF-8, two units in UTF-16
     ("a\x01b", "a\x02b", "a\x1eb", "a\x1fb"),  # what separates fields elsewhere
     ('{"a": "b, c"}', "a[1]*?:b|c;d\te\\!(@)^`~+$%&<>#'=", "a,b\nc", "%61%2Fb"),
 )
