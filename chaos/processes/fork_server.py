@@ -2,7 +2,8 @@
 
 It is single-threaded and runs no code of a sink after the imports. As the subreaper of its children it adopts the
 descendants that a dead child leaves behind (its process group, and daemons with a session of their own). They are
-killed before the death of the child is reported: then no descendant of the child runs any more.
+killed before the death of the child is reported: then no descendant of the child runs any more. In some jobs they have
+some time to end by themselves before that: a death of a process need not be one of its host.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes import process_wide_state, recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.parent_death import adopt_orphans, die_with
@@ -36,7 +38,8 @@ KILL_ALL_SECONDS: Final = 10.0  # a process that survives SIGKILL for longer is 
 PREFORKED_LEAST: Final = 2  # children forked in advance: spawn, three calls and SIGKILL take 2.7 instead of 3.8 ms
 PREFORKED_MOST: Final = 4  # forked in a row: what the server writes between two forks is copied
 EXIT_RAISED: Final = 70  # the exit status of a child after an exception in its entry
-REPEATED_CALL: Final = 0  # instead of a token: the message is no request for a child
+# Instead of a token, where the message is no request for a child: the call of most, or the seconds that orphans have.
+REPEATED_CALL, ORPHANS_LIVE = 0, -1
 DEATHS: Final = (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 Call = tuple[Callable[..., Any], Sequence[Any]]  # the entry of a child and its arguments
@@ -98,6 +101,7 @@ class Server:
         self.outbox: deque[bytes] = deque()
         self.preforked: deque[tuple[int, socket.socket]] = deque()  # forked in advance, and not assigned yet
         self.passing: list[int] = []  # descriptors to be passed to the next child
+        self.orphans_seconds, self.orphans_end = 0.0, Deadline(0)
         self.repeated: dict[bytes, Call] = {}  # at most one: the call of most children, unpickled once
         self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
@@ -111,7 +115,8 @@ class Server:
         poll.register(self.wakeup, select.POLLIN)
         while True:
             poll.register(self.control, select.POLLIN | (select.POLLOUT if self.outbox else 0))
-            ready = dict(poll.poll(0 if len(self.preforked) < PREFORKED_LEAST else None))
+            waits = int(self.orphans_end.left * 1000) + 1 if self.deaths else None
+            ready = dict(poll.poll(0 if len(self.preforked) < PREFORKED_LEAST else waits))
             if self.wakeup in ready and signal.SIGTERM in os.read(self.wakeup, 4096):
                 self.end()
             if ready.get(self.control.fileno(), 0) & ~select.POLLOUT:
@@ -134,6 +139,9 @@ class Server:
         token, detail = pickle.loads(message)
         if token == REPEATED_CALL:
             self.repeated = {detail: _unpickled(detail)}
+            return
+        if token == ORPHANS_LIVE:
+            self.orphans_seconds = detail
             return
         try:
             self.report("forked", token, self.assign(message))
@@ -189,21 +197,24 @@ class Server:
                     stopped = change.si_code == os.CLD_STOPPED
                     self.report("stopped" if stopped else "continued", pid, change.si_status)
                 continue
-            if ours:
+            if ours and not self.orphans_seconds:
                 _kill(os.killpg, pid)
             _, status = os.waitpid(pid, 0)
             if ours:
                 self.forked.discard(pid)
                 self.deaths.append(("died", pid, status))
-        if self.deaths and not self.kill_orphans():
+                self.orphans_end = Deadline(self.orphans_seconds)
+        if self.deaths and not self.has_orphans():
             for death in self.deaths:
                 self.report(*death)
             self.deaths.clear()
 
-    def kill_orphans(self) -> bool:
-        """Kills the descendants of dead children. True if there were any: their SIGCHLD calls `reap` again."""
+    def has_orphans(self) -> bool:
+        """Whether there are descendants of dead children; they are killed, when their time is over. Their SIGCHLD calls
+        `reap` again.
+        """
         orphans = children_of(self.pid) - self.forked - self.children_before
-        for pid in orphans:
+        for pid in orphans if self.orphans_end.over else ():
             _kill(os.kill, pid)
         return bool(orphans)
 

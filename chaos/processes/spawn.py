@@ -32,7 +32,7 @@ from sinkproof.chaos.processes.child import (
     await_readable,
 )
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY
-from sinkproof.chaos.processes.fork_server import CONTROL_BYTES_MOST, REPEATED_CALL
+from sinkproof.chaos.processes.fork_server import CONTROL_BYTES_MOST, ORPHANS_LIVE, REPEATED_CALL
 
 __all__ = [
     "EXIT_OUT_OF_MEMORY",
@@ -87,7 +87,7 @@ class ForkServer:
         self._requested: dict[int, tuple[socket.socket, CapturedOutput]] = {}
         self._forked: dict[int, ChildProcess | OSError] = {}
         self._output = CapturedOutput()
-        self._ready = False
+        self._ready, self._orphans_seconds = False, 0.0
         self._warm = tuple(warm)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = f"from sinkproof.chaos.processes.fork_server import main; main({theirs.fileno()}, {os.getpid()})"
@@ -158,6 +158,12 @@ class ForkServer:
             self.control.send(pickle.dumps((REPEATED_CALL, call)))
             self._inherited = call
         return call
+
+    def let_orphans_live(self, seconds: float) -> None:
+        """From now on, what a dead child has started has so long to end by itself; then it is killed."""
+        if seconds != self._orphans_seconds:
+            self.control.send(pickle.dumps((ORPHANS_LIVE, seconds)))
+            self._orphans_seconds = seconds
 
     def _await_fork(self, token: int) -> ChildProcess:
         deadline = Deadline(START_SECONDS)

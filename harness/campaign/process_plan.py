@@ -18,6 +18,7 @@ from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
+from sinkproof.generators.orphaned_programs import deaths_beside_programs
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.workload.jobs import JOBS
 
@@ -212,6 +213,12 @@ HIGH_YIELD: Final[Plan] = (
         name="commits in containers, with one process id",
         schedules=interleavings.commits_in_containers,
         needs=(Need.PYTHON, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="deaths of attempts alone, beside programs that they have started",
+        schedules=deaths_beside_programs,
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
         name="restarts on other hosts, without files of the first ones",

@@ -25,12 +25,11 @@ from sinkproof.canaries.catalogue import Canary
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.points import SINK_POINTS
 from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.execution.fork_servers import Servers, fork_servers
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.execution.process_runner import (
     HANG_SECONDS,
     ProcessRunner,
-    Servers,
-    fork_servers,
     process_runner,
 )
 from sinkproof.execution.schedule_runner import ScheduleRunner

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -14,13 +14,13 @@ from typing import Any, Final
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.files_of_hosts import on_own_host, remove
-from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
 from sinkproof.chaos.standard_library import is_library
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.execution.make_sink import IMPORTER, MAKER, PRELOAD
+from sinkproof.execution.fork_servers import Servers, fork_servers
+from sinkproof.execution.make_sink import MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -44,51 +44,8 @@ RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is 
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
-NOTING: Final = ("sinkproof.chaos.sqlite_points:note_before_forks",)
-HASH_SEEDS: Final = (1, 2)  # a restarted process has another hash seed, unless the user has set PYTHONHASHSEED
 MODULES_LEAST: Final = 20  # worth new fork servers, which take a second: each module takes an attempt 2 ms
 MODULES_MOST: Final = 500  # their names fit into a message to the server; with them come most of the others
-
-
-class Servers:
-    """Odd generations are forked from the first server, even ones from the second, which starts when it is needed."""
-
-    def __init__(self, *, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> None:
-        self.preload, self.warm = preload, tuple(warm)
-        self._other: ForkServer | None = None
-        self.first = self._start(HASH_SEEDS[0])
-
-    def _start(self, hash_seed: int) -> ForkServer:
-        return ForkServer(preload=self.preload, warm=(*self.warm, NOTING), hash_seed=hash_seed)
-
-    def other(self) -> ForkServer:
-        self._other = self._other or self._start(HASH_SEEDS[1])
-        return self._other
-
-    def import_too(self, modules: Sequence[str]) -> None:
-        """Starts anew, with these modules imported as well, unless that fails."""
-        former, warm = self.first, self.warm
-        self.warm = (*warm, (IMPORTER, *modules))
-        try:
-            self.first = self._start(HASH_SEEDS[0])
-        except ForkServerError:
-            self.warm = warm
-            return
-        former.close()
-        if self._other is not None:
-            self._other.close()
-            self._other = None
-
-    def close(self) -> None:
-        self.first.close()
-        if self._other is not None:
-            self._other.close()
-
-
-@contextmanager
-def fork_servers(*, preload: Sequence[str], warm: Sequence[tuple[str, ...]]) -> Iterator[Servers]:
-    with closing(Servers(preload=preload, warm=warm)) as servers:
-        yield servers
 
 
 class Patience:
@@ -124,6 +81,7 @@ class ProcessRunner(ScheduleRunner):
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = self.wall_clock_of(job)
+        self.servers.let_orphans_live(job.orphans_seconds)
         self.host = host = self._make_host(wall_clock, job)
         least = long_wait_seconds(self.files) if job.patient else host.patience_seconds
         host.hang_seconds = max(host.hang_seconds, 2 * least if job.patient else 0)

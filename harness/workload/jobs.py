@@ -103,6 +103,7 @@ IMPATIENT_THREADS_JOB: Final = "impatient-threads"
 LONG_WAITS_JOB: Final = "long-waits"
 IN_CONTAINERS_JOB: Final = "in-containers"
 OTHER_HOSTS_JOB: Final = "other-hosts"
+ORPHANS_JOB: Final = "orphans"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 FAILING_READS_JOB: Final = "failing-reads"
@@ -278,6 +279,7 @@ EVERY_JOB: Final = {
         patient=True,
     ),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
+    ORPHANS_JOB: _spec("programs that a dead attempt has started end by themselves, in a second", orphans_seconds=1.0),
     OTHER_HOSTS_JOB: _spec(
         "each attempt is on a host of its own (name, time zone, local locks); restarts find no files in /tmp",
         other_hosts=True,

@@ -113,6 +113,7 @@ class Job:
     wall_clock: WallClock | None = None  # of attempts that are processes; None: the machine's
     outage_seconds: float = 0.0  # that pass before each restart
     thread_pace: Literal["", "slow", "overtaken", "impatient"] = ""  # of attempts that are processes
+    orphans_seconds: float = 0.0  # that programs which a dead process has started have to end by themselves
     contained: bool = False  # attempts that are processes have one id, as in containers
     reads_are_points: bool = False  # of attempts that are processes: reads of files
     patient: bool = False  # attempts that are processes wait longer for one that is suspended, and may give up
