@@ -14,8 +14,11 @@ from typing import Final
 
 from sinkproof.chaos.points import line_point
 
-MAPPINGS: Final = frozenset({"mmap", "memmap", "open_memmap"})  # of Python and of NumPy
-MODES: Final = frozenset({"r+", "w+"})  # of numpy.load(mmap_mode=...)
+MAPPINGS: Final = frozenset({"mmap", "memmap", "open_memmap", "create_memory_map"})  # of Python, NumPy and Arrow
+MAPS_TO_READ: Final = "memory_map"  # of Arrow, unless it has one of these modes
+MODES: Final = frozenset({"r+", "w+", "w", "r+b", "rb+", "wb"})
+SHARED: Final = frozenset({"writemap", "shared"})  # arguments of LMDB, and of torch.from_file
+OPENING: Final = frozenset({"open", "Environment", "from_file"})
 WITHOUT_WRITES: Final = frozenset({"ACCESS_READ", "ACCESS_COPY", "PROT_READ", "MAP_PRIVATE"})
 READING: Final = frozenset({"r", "c"})  # modes of NumPy
 FILES_KNOWN_MOST: Final = 1000
@@ -45,9 +48,12 @@ def _lines(tree: ast.Module) -> Iterator[int]:
 def _maps_to_write(call: ast.Call) -> bool:
     given = [*call.args, *(each.value for each in call.keywords)]
     texts = {each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)}
-    if any(each.arg == "mmap_mode" for each in call.keywords):
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name == MAPS_TO_READ or any(each.arg == "mmap_mode" for each in call.keywords):
         return not texts.isdisjoint(MODES)
-    if getattr(call.func, "attr", getattr(call.func, "id", "")) not in MAPPINGS:
+    if any(each.arg in SHARED and getattr(each.value, "value", None) is True for each in call.keywords):
+        return name in OPENING
+    if name not in MAPPINGS:
         return False
     names = {getattr(node, "attr", getattr(node, "id", "")) for each in given for node in ast.walk(each)}
     no_file = bool(call.args) and isinstance(call.args[0], ast.UnaryOp)  # mmap.mmap(-1, size)

@@ -242,6 +242,27 @@ def test_a_reported_death_includes_all_descendants_of_the_child(server: ForkServ
         os.close(descriptor)
 
 
+def test_what_a_dead_child_has_started_may_end_by_itself(tmp_path: Path) -> None:
+    note = tmp_path / "end"
+    with ForkServer(preload=[str(HELPER)]) as patient:
+        patient.let_orphans_live(SECONDS)
+        child = spawn(patient, "has_reader", str(note))
+        assert b"reads" == reply(child)
+        end(child)
+        assert note.exists()
+
+
+def test_what_does_not_end_by_itself_in_time_is_killed() -> None:
+    with ForkServer(preload=[str(HELPER)]) as patient:
+        patient.let_orphans_live(0.05)
+        child = spawn(patient, "has_descendants")
+        descendants = [os.pidfd_open(pid) for pid in json.loads(reply(child))]
+        end(child)
+        assert dead(descendants, seconds=0)
+    for descriptor in descendants:
+        os.close(descriptor)
+
+
 def test_children_die_with_the_server_and_not_with_their_siblings() -> None:
     with ForkServer(preload=[str(HELPER)]) as short_lived:
         children = [spawn(short_lived, "has_descendants") for _ in range(2)]

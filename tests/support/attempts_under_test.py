@@ -86,6 +86,18 @@ def has_descendants(inside: Inside) -> None:
     signal.pause()
 
 
+def has_reader(inside: Inside, note: str) -> None:
+    """It reads from a pipe, and notes its end."""
+    there, here = os.pipe()
+    if os.fork() == 0:
+        os.close(here)
+        os.read(there, 1)
+        Path(note).touch()
+        os._exit(0)
+    inside.send(b"reads")
+    signal.pause()
+
+
 def fork_and_wait(first: Callable[[], object]) -> int:
     ready, done = os.pipe()
     pid = os.fork()

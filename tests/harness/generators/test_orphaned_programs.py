@@ -1,0 +1,47 @@
+"""A program ends after the attempt that has started it, and takes the end of its input for the end of the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.feasible import impossible
+from sinkproof.generators.orphaned_programs import deaths_beside_programs
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.jobs import ORPHANS_JOB
+
+SINKS = Path(__file__).parents[2] / "support/rows_by_programs.py"
+
+
+def results_of(locator: str, folder: Path) -> CampaignResults:
+    with process_runner(load(locator), Scratch(name="data", path=folder, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: results.breaks_a_claim)
+        campaign.carry_out([Stage(name="beside programs", schedules=deaths_beside_programs)])
+    return results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("PartsAsFarAsTheyCame", {"O1"}), ("WholeParts", set())])
+def test_what_a_program_has_read_by_then_is_no_part(name: str, found: set[str], tmp_path: Path) -> None:
+    results = results_of(f"{SINKS}:{name}", tmp_path)
+    assert found == {each.oracle for each in results.findings}
+    assert all(each.schedule.startswith("job=orphans sink[") for each in results.findings)
+    assert found or results.coverage.runs > 10
+
+
+def test_a_sink_without_programs_has_no_such_runs(tmp_path: Path) -> None:
+    results = results_of("files/two-phase", tmp_path)
+    assert 0 == results.coverage.stages[0].planned
+
+
+def test_it_is_for_sinks_in_processes() -> None:
+    assert impossible(Schedule(job=ORPHANS_JOB), load(f"{SINKS}:WholeParts"), "simulated")
+    assert not impossible(Schedule(job=ORPHANS_JOB), load(f"{SINKS}:WholeParts"), "process")
