@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 
+import sinkproof.chaos.faults  # noqa: F401  # loads those of other packages, which are refused if they are broken
 from sinkproof.chaos.entry_points import refuse_what_cannot_be_used
 from sinkproof.cli.canaries_command import canaries
 from sinkproof.cli.certify_command import certify
