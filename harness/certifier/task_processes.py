@@ -12,7 +12,7 @@ import pickle
 import select
 import traceback
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from types import TracebackType
@@ -149,6 +149,7 @@ class Worker:
     silence: Deadline
     progress: Progress
     has_convicted: bool = False  # a claim is broken, without a simulation
+    ends: Deadline = field(default_factory=lambda: Deadline(0))  # of its budget, if that holds
 
     @property
     def name(self) -> str:
@@ -166,22 +167,29 @@ def run_tasks(tasks: Sequence[Task], *, progress: Progress, cores: int) -> Gener
     """Yields (task, result or Failure) as tasks end. Closing the generator kills the workers that still run.
 
     Real faults that convict a subject are noted in the other shells that still run it. An interruption is raised again
-    after the results that the subjects have by then.
+    after the results that the subjects have by then. What one leaves of a budget that holds is given to the next one of
+    its subject.
     """
-    waiting, running = list(tasks), list[Worker]()
+    waiting, running, unused = list(tasks), list[Worker](), dict[str, float]()
     if not waiting:
         return
     try:
         with ForkServer(preload=PRELOAD) as server:
             while waiting or running:
-                _start_some(server, waiting, running, cores=cores, progress=progress)
-                yield from _next_results(server, running, progress)
+                _start_some(server, waiting, running, cores=cores, progress=progress, unused=unused)
+                yield from _next_results(server, running, progress, unused=unused)
     finally:
         sweep_folders_of_the_dead()
 
 
 def _start_some(
-    server: ForkServer, waiting: list[Task], running: list[Worker], *, cores: int, progress: Progress
+    server: ForkServer,
+    waiting: list[Task],
+    running: list[Worker],
+    *,
+    cores: int,
+    progress: Progress,
+    unused: dict[str, float],
 ) -> None:
     """Moves tasks to the running ones, as many as there are cores; none that shares state with a running one."""
     while len(running) < cores:
@@ -190,11 +198,11 @@ def _start_some(
         if task is None:
             return
         waiting.remove(task)
-        running.append(_start(server, task, progress))
+        running.append(_start(server, task, progress, more_seconds=unused.pop(task.locator, 0.0)))
 
 
-def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
-    """Takes workers with a result out of `running`, and yields their results."""
+def _ended(running: list[Worker], unused: dict[str, float]) -> Generator[tuple[Task, Any], None, None]:
+    """Takes workers with a result out of `running`, and yields their results. `unused`: seconds, by subject."""
     for worker in list(running):
         result = _receive(worker)
         if isinstance(result, ShellOutcome) and any(finding.claimed for finding in result.findings):
@@ -206,11 +214,12 @@ def _ended(running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
             running.remove(worker)
             _end(worker)
             worker.progress.done()
+            unused[worker.task.locator] = worker.ends.left
             yield worker.task, result
 
 
 def _next_results(
-    server: ForkServer, running: list[Worker], progress: Progress
+    server: ForkServer, running: list[Worker], progress: Progress, *, unused: dict[str, float]
 ) -> Generator[tuple[Task, Any], None, None]:
     try:
         _await_message(server, running)
@@ -218,7 +227,7 @@ def _next_results(
         progress.say(ENDING)
         yield from _interrupted(server, running)
         raise
-    yield from _ended(running)
+    yield from _ended(running, unused)
 
 
 def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
@@ -231,17 +240,19 @@ def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[T
             _end(worker)
     while running and not deadline.over:
         _await_message(server, running, seconds=deadline.left)
-        yield from (ended for ended in _ended(running) if not isinstance(ended[1], Failure))
+        yield from (ended for ended in _ended(running, {}) if not isinstance(ended[1], Failure))
     for worker in running:
         _end(worker)
 
 
-def _start(server: ForkServer, task: Task, progress: Progress) -> Worker:
-    status = StepStatus()
+def _start(server: ForkServer, task: Task, progress: Progress, *, more_seconds: float) -> Worker:
+    status, seconds = StepStatus(), task.budget_seconds + more_seconds
     limits = Limits() if task.shell == "spark" else LIMITS  # a JVM reserves more than any sink needs
-    child = server.spawn(ENTRY, task, descriptors=[status.descriptor], limits=limits)
-    shown = progress.of(task.name, task.shell, max(task.budget_seconds, task.plan_seconds) if task.locator else None)
-    worker = Worker(task, child, status, Deadline(0), shown)
+    given = replace(task, budget_seconds=seconds)
+    child = server.spawn(ENTRY, given, descriptors=[status.descriptor], limits=limits)
+    shown = progress.of(task.name, task.shell, max(seconds, task.plan_seconds) if task.locator else None)
+    ends = Deadline(seconds if task.budget_holds else 0.0)
+    worker = Worker(task, child, status, Deadline(0), shown, ends=ends)
     worker.silence = Deadline(worker.silence_seconds + START_SECONDS)
     return worker
 

@@ -130,3 +130,25 @@ def test_an_interruption_is_raised_after_the_results_that_subjects_have_by_then(
     with pytest.raises(KeyboardInterrupt):
         results.update((task.locator, result) for task, result in run_tasks(tasks, progress=SILENT, cores=2))
     assert given == results
+
+
+def tell_budget(inside: Inside, task: Task) -> None:
+    """The entry of a worker."""
+    Reporting(inside).send("result", task.budget_seconds)
+
+
+@pytest.mark.parametrize(
+    ("holds", "other", "more"), [(True, CONVICTED, True), (True, "sinks.py:Other", False), (False, CONVICTED, False)]
+)
+def test_what_one_shell_leaves_of_a_budget_is_given_to_the_next(
+    holds: bool, other: str, more: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:tell_budget")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    tasks = [
+        Task(locator=each, shell=shell, budget_seconds=1000, budget_holds=holds, shares_state="one")
+        for each, shell in ((CONVICTED, "simulated"), (other, "process"))
+    ]
+    results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
+    assert 1000 == results["simulated"]
+    assert more is (1000 < results["process"] <= 2000)
