@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import linecache
+import re
 import traceback
 from typing import Final
 
 CHARACTERS_MOST: Final = 4000
 MESSAGE_MOST: Final = 300  # of one line
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")  # libraries of Rust put them into messages
 
 
 def message_of(error: BaseException) -> str:
@@ -25,7 +27,8 @@ def described(error: BaseException) -> str:
 
 
 def printable(text: str) -> str:
-    """Shortened if it is huge, and without characters that no encoding has."""
+    """Shortened if it is huge, without colours, and without characters that no encoding has."""
+    text = COLOURS.sub("", text)
     if len(text) > CHARACTERS_MOST:
         text = f"{text[:CHARACTERS_MOST]}… ({len(text):,} characters)"
     return text.encode(errors="backslashreplace").decode()

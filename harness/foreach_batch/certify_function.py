@@ -133,7 +133,7 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
         )
     canaries = laid_out(scratch.path.parent / "canaries")
     with simulated_query(results.contract, scratch, progress=progress) as query:
-        with heartbeat("trying the canaries", lambda what: progress.step(what, 0)):
+        with heartbeat("trying functions that are wrong on purpose", lambda what: progress.step(what, 0)):
             results.unknowns += blind_spots(scratch, query.session, canaries)
         deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)  # without the start of Spark, and the canaries
         watch = partial(watched_query, results.contract, scratch)
