@@ -168,7 +168,7 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="zombies within commits that die, or that two successors have replaced",
-        schedules=zombies_and_deaths,
+        schedules=lambda campaign: zombies_and_deaths(campaign, waited_for=campaign.waited_for),
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),

@@ -6,7 +6,7 @@ already. A fence may tell an attempt from its successor, and not from the one af
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from sinkproof.chaos.points import is_interior
@@ -20,12 +20,13 @@ COMMIT: Final = "notify_complete"
 ZOMBIES_MOST: Final = 24  # lines of a commit, evenly: at each of them a run tells what the zombie goes on with
 
 
-def zombies_and_deaths(campaign: CampaignView) -> Iterator[Schedule]:
+def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
     """In turn, so that a short budget covers some of each. Not where the successor waits for what the zombie holds:
-    then the zombie is done first.
+    then the zombie is done first. `waited_for`: zombies of which that is known.
     """
-    zombies = list(within(campaign.traced_baseline, COMMIT, "stop"))
-    runs = [campaign.run_traced(Schedule((zombie,))) for zombie in evenly(zombies, ZOMBIES_MOST)]
+    zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, COMMIT, "stop")]
+    unknown = [zombie for zombie in zombies if zombie not in waited_for]
+    runs = [campaign.run_traced(zombie) for zombie in evenly(unknown, ZOMBIES_MOST)]
     resumed = [run for run in runs if run.fired and not run.resumed_early]
     yield from in_turn((map(_with_second_successor, resumed), *map(_own_deaths, resumed)))
 

@@ -23,7 +23,7 @@ from sinkproof.generators.combinations import (
     rescaled_restarts_of_other_jobs,
 )
 from sinkproof.generators.high_yield import moved_wall_clocks
-from sinkproof.generators.interleavings import losses_after_deaths, two_pauses_within_commits
+from sinkproof.generators.interleavings import losses_after_deaths, two_pauses_within_commits, within
 from sinkproof.generators.native_calls import losses_after_faults
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.subject.loading import load
@@ -93,6 +93,16 @@ def test_zombies_die_and_have_two_successors(name: str, struck: str, tmp_path: P
     found = {each.oracle for each in results.findings if each.claimed and each.schedule == f"sink[0]{struck}"}
     assert ({"O2"} if struck else set()) == found
     assert struck or not [each for each in results.findings if each.claimed]
+
+
+def test_zombies_that_others_wait_for_are_left_out(tmp_path: Path) -> None:
+    def generator(campaign: Any) -> Iterator[Schedule]:
+        zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, "notify_complete", "stop")]
+        assert zombies
+        return zombies_and_deaths(campaign, waited_for=zombies)
+
+    results = results_of("ReadName", generator, tmp_path, ends=False, file=SUPPORT / "zombies_that_die.py")
+    assert (0, 0) == (results.coverage.stages[0].planned, results.coverage.stages[0].run)
 
 
 @pytest.mark.slow
