@@ -212,7 +212,7 @@ def _expiring(subject: SubjectProgress) -> str:
 
 def _mapped(subject: SubjectProgress) -> str:
     """Where its own code stores in mapped files; empty if nowhere."""
-    if subject.contract.is_ours:
+    if subject.contract.is_ours or subject.contract.kind not in WITH_CALLS:
         return ""
     for place in shared_mappings_in(subject.own_code.files, subject.lines_passed):
         return (

@@ -54,10 +54,9 @@ LARGE_BATCH_ROWS: Final = 2400
 FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
 SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
-LONG_QUERIES: Final[Mapping[str, int]] = {
-    f"batches-{batches}": batches for batches in (40, 150, 500, 1020)
-}  # of one row
-COUNTED_MOST: Final = 500  # the last one is for numbers of more than three digits
+# Batches of one row. The last query is for batch numbers that are padded to three digits.
+LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500, 1020)}
+COUNTED_MOST: Final = 500
 LEDGER: Final = Ledger(GeneratedInput(make_row, splits=SPLITS, rows_per_split=ROWS // SPLITS))
 
 BEFORE_BATCH: Final = "micro_batch.batch.before"

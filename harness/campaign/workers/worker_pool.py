@@ -37,9 +37,9 @@ LEFT_TO_WORKERS: Final = 4  # so many workers elsewhere are kept busy only if th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNotes:
-    """What the pools of one campaign say. `lost`: how workers have ended. `say` takes what a user may change now.
-    `unconfirmed`: findings that show only beside
-    runs of other processes. `report` is called while the campaign waits for a worker.
+    """What the pools of one campaign say. `lost`: how workers have ended. `unconfirmed`: findings that show only beside
+    runs of other processes. `report` is called while the campaign waits for a worker; `say` takes what a user may
+    change.
     """
 
     lost: MutableSequence[str] = field(default_factory=list)
