@@ -16,7 +16,7 @@ from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
-from ...support.opened_runner import made_folder, opened
+from ...support.opened_process_runner import made_folder, opened
 
 OVERLAPPING = Path(__file__).parents[2] / "support/overlapping_runs.py"
 

@@ -33,7 +33,7 @@ from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.service_options import DEFAULT_SERVICES
 
-from ...support.opened_runner import opened
+from ...support.opened_process_runner import opened
 
 SUBJECT = "files/two-phase"
 OVERLAPPING = Path(__file__).parents[2] / "support/overlapping_runs.py"
