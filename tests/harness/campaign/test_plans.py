@@ -180,7 +180,14 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    "begins", ["kill and zombie at lines of restored", "what does harm only", "crashes within rescaled"]
+    "begins",
+    [
+        "kill and zombie at lines of restored",
+        "what does harm only",
+        "crashes within rescaled",
+        "zombies within commits that die",
+        "deaths of attempts alone",
+    ],
 )
 def test_stages_with_a_limit_of_time_come_before_a_required_one_and_so_run_whatever_the_budget(begins: str) -> None:
     (number,) = (number for number, stage in enumerate(PROCESS_PLAN) if stage.name.startswith(begins))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from math import inf
 from pathlib import Path
 from threading import Event
@@ -15,7 +16,7 @@ from sinkproof.certifier.task_processes import Reporting, Worker, run_tasks
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.reports.document import Finding
-from sinkproof.reports.progress import SILENT
+from sinkproof.reports.progress import SILENT, open_progress
 
 CONVICTED: Final = "sinks.py:Convicted"
 PATIENCE_SECONDS: Final = 1.0  # of a worker that learns nothing
@@ -152,3 +153,18 @@ def test_what_one_shell_leaves_of_a_budget_is_given_to_the_next(
     results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
     assert 1000 == results["simulated"]
     assert more is (1000 < results["process"] <= 2000)
+
+
+def say_something(inside: Inside, task: Task) -> None:
+    """The entry of a worker."""
+    Reporting(inside).say("its runs do not overlap")
+    Reporting(inside).send("result", "done")
+
+
+def test_what_a_worker_says_to_the_user_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:say_something")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    shown = StringIO()
+    task = Task(locator=CONVICTED, shell="process", budget_seconds=0)
+    assert [(task, "done")] == [*run_tasks([task], progress=open_progress(shown, clock=lambda: 0.0), cores=1)]
+    assert f"{CONVICTED}: its runs do not overlap\n" in shown.getvalue()

@@ -133,3 +133,20 @@ def test_each_of_hundreds_of_keys_comes_again_behind_the_others() -> None:
     first, again = ([row.key for row in source.batch(0, offset)] for offset in (0, 400))
     assert first == again
     assert 400 == len({*first})
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_keys_differ_outside_of_small_sets_of_signs(encoding: str) -> None:
+    source = input_of("edge-case-values")
+    keys = {row.key for offset in range(0, 48, 4) for row in source.batch(0, offset)}
+    assert 1 < len(keys - {key for key in keys if key.isascii()})
+    shown = [key.encode(encoding, errors="replace") for key in keys]
+    assert len(shown) > len({*shown}), "two keys are one where each other sign is a question mark"
+
+
+def test_keys_differ_beyond_the_first_plane() -> None:
+    source = input_of("edge-case-values")
+    keys = {row.key for offset in range(0, 48, 4) for row in source.batch(0, offset)}
+    high = {key for key in keys if any(ord(sign) > 0xFFFF for sign in key)}
+    assert 1 < len(high)
+    assert 1 == len({"".join(sign if ord(sign) <= 0xFFFF else "?" for sign in key) for key in high})
