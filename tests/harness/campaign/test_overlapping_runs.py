@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.campaign.campaign_budget import _pool_notes
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.workers import process_workers
 from sinkproof.campaign.workers.process_workers import ONE_BY_ONE, is_apart, workers_beside
 from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder
@@ -13,6 +15,7 @@ from sinkproof.campaign.workers.worker_pool import PoolNotes
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.make_sink import PRELOAD
+from sinkproof.reports.progress import Progress
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -66,3 +69,13 @@ def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_s
 def test_runs_that_keep_to_their_folder_may_overlap(subject: str) -> None:
     with opened(f"{OVERLAPPING}:{subject}") as runner:
         assert is_apart(runner)
+
+
+def test_a_campaign_hands_on_what_its_pools_say() -> None:
+    class Shown(Progress):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    said: list[str] = []
+    _pool_notes(CampaignResults(contract=load("files/two-phase"), shell="process", progress=Shown())).say(ONE_BY_ONE)
+    assert [ONE_BY_ONE] == said

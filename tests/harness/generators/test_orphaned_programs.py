@@ -9,7 +9,9 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.fork_servers import fork_servers
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.generators.orphaned_programs import deaths_beside_programs
@@ -45,3 +47,11 @@ def test_a_sink_without_programs_has_no_such_runs(tmp_path: Path) -> None:
 def test_it_is_for_sinks_in_processes() -> None:
     assert impossible(Schedule(job=ORPHANS_JOB), load(f"{SINKS}:WholeParts"), "simulated")
     assert not impossible(Schedule(job=ORPHANS_JOB), load(f"{SINKS}:WholeParts"), "process")
+
+
+def test_attempts_of_later_generations_have_the_same_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[ForkServer, float]] = []
+    monkeypatch.setattr(ForkServer, "let_orphans_live", lambda server, seconds: told.append((server, seconds)))
+    with fork_servers(preload=(), warm=()) as servers:
+        servers.let_orphans_live(1.0)
+        assert [(servers.first, 1.0), (servers.other(), 1.0)] == told
