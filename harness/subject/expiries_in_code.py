@@ -11,10 +11,9 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
-from sinkproof.chaos.points import line_point
+from sinkproof.subject.names_in_code import executed_points
 
 CALLS: Final = frozenset(
     {"expire", "expireat", "pexpire", "pexpireat", "hexpire", "hpexpire", "setex", "psetex", "getex"}
@@ -39,11 +38,7 @@ FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
     """Points of executed lines. `files`: path -> name in points; `executed`: points."""
-    found = []
-    for path, name in files.items():
-        places = _places(Path(path).read_bytes())
-        found += [point for point in (line_point(name, line) for line in places) if point in executed]
-    return found
+    return executed_points(files, executed, lines_in=_places)
 
 
 @lru_cache(maxsize=FILES_KNOWN_MOST)

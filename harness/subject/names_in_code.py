@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from sinkproof.chaos.points import line_point
 
 HOST: Final = frozenset(
     {
@@ -27,6 +29,14 @@ def has_name(files: Collection[str], *names: str) -> bool:
 def sees_its_host(files: Collection[str]) -> bool:
     """Whether the code may come to know the host that it runs on: its name, or its time zone."""
     return has_name(files, *HOST) or any(HOSTNAME in Path(path).read_text(errors="replace") for path in files)
+
+
+def executed_points(
+    files: Mapping[str, str], executed: Set[str], *, lines_in: Callable[[bytes], Iterable[int]]
+) -> list[str]:
+    """Of what stands in such lines of the code. `files`: path -> name in points; `executed`: points."""
+    points = (line_point(name, line) for path, name in files.items() for line in lines_in(Path(path).read_bytes()))
+    return [point for point in points if point in executed]
 
 
 @cache

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Set
 from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
-from sinkproof.chaos.points import line_point
+from sinkproof.subject.names_in_code import executed_points
 
 MAPPINGS: Final = frozenset({"mmap", "memmap", "open_memmap", "create_memory_map"})  # of Python, NumPy and Arrow
 MAPS_TO_READ: Final = "memory_map"  # of Arrow, unless it has one of these modes
@@ -26,12 +25,7 @@ FILES_KNOWN_MOST: Final = 1000
 
 def shared_mappings_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
     """Points of executed lines. `files`: path -> name in points; `executed`: points."""
-    return [
-        point
-        for path, name in files.items()
-        for point in (line_point(name, line) for line in _lines_of_mappings(Path(path).read_bytes()))
-        if point in executed
-    ]
+    return executed_points(files, executed, lines_in=_lines_of_mappings)
 
 
 @lru_cache(maxsize=FILES_KNOWN_MOST)
