@@ -1,6 +1,7 @@
 """What kind of bug a finding shows, how it is usually repaired, and which canaries have the same one.
 
-A cause is *likely*: the one that most canaries have which the same fault convicts by the same oracle.
+A cause is *likely*: the one that most canaries have which the same fault convicts by the same oracle. Where the step at
+which rows are lost or duplicated tells more than that, it decides, and may leave two causes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from textwrap import dedent, indent
@@ -26,6 +27,7 @@ from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
     MANY_CHUNKS_JOB,
     OTHER_HOSTS_JOB,
+    OUTAGE_JOB,
     RESCALED_JOBS,
     SHARED_KEYS_JOB,
     TOGETHER,
@@ -80,6 +82,12 @@ SHOWN_BY_JOB: Final = {  # whatever the fault
     OTHER_HOSTS_JOB: "R4",
     **dict.fromkeys((*RESCALED_JOBS, *UNEVENLY_RESCALED_JOBS), "R14"),
 }
+LEFT_BEHIND: Final = "O7"
+LOSS_OR_DUPLICATES: Final = frozenset({"O1", "O2", "O10"})
+# All votes have arrived, and no sink has begun to commit: what a dead attempt knew is in its state, or it is lost.
+BETWEEN_VOTE_AND_COMMIT: Final = frozenset({"checkpoint.persist.after", "notify_complete.before"})
+UNNOTIFIED: Final = ("checkpoint.notify", "lose")
+DEATHS: Final = frozenset({"kill", "kill-job"})
 NUMBERS_AS_TEXTS: Final = (
     "a number is taken for a text: a pattern or a prefix for subtask 1 also fits 10 and 11, as text 10 comes before 9, "
     "without a sign between them 1 and 10 are written like 11 and 0; or two numbers are made one that is too small"
@@ -109,9 +117,8 @@ def with_likely_cause(finding: Finding) -> Finding:
     causes = [HALF_A_REQUEST] if _cuts_a_request(schedule) else []
     if situation := _situation(schedule):
         causes.insert(0, situation)
-    elif code := _likely(finding.oracle, schedule):
-        how = f"Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
-        causes.insert(0, f"{code}: {ROOT_CAUSES[code]}. {how}")
+    else:
+        causes[:0] = map(_with_repair, _likely(finding.oracle, schedule))
     return replace(finding, root_cause=". Or ".join(causes)) if causes else finding
 
 
@@ -126,15 +133,37 @@ def _cuts_a_request(schedule: Schedule) -> bool:
     return any(fault.kind in DIES_WHILE_SENDING and SENT_IN_PART.fullmatch(fault.point) for fault in schedule.faults)
 
 
-def _likely(oracle: str, schedule: Schedule) -> str:
+def _with_repair(code: str) -> str:
+    return f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+
+
+def _likely(oracle: str, schedule: Schedule) -> Sequence[str]:
+    """Codes, the likeliest first."""
     if any(map(is_inside_service, schedule.faults)):
-        return ""  # the sink may be right
-    for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
-        return SHOWN_BY_JOB[job]
+        return ()  # the sink may be right
+    if oracle != LEFT_BEHIND:
+        for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
+            return (SHOWN_BY_JOB[job],)
     if schedule.faults and schedule.faults[-1].kind == "unanswered":
-        return "R7"
-    found = Counter(each.root_cause for each in CANARIES if _looks_like(each, oracle, schedule))
-    return found.most_common(1)[0][0] if found else ""
+        return ("R7",)
+    if oracle in LOSS_OR_DUPLICATES and (found := _shown_by_step(oracle, schedule)):
+        return found
+    alike = Counter(each.root_cause for each in CANARIES if _looks_like(each, oracle, schedule))
+    return [code for code, _ in alike.most_common(1)]
+
+
+def _shown_by_step(oracle: str, schedule: Schedule) -> Sequence[str]:
+    """What the step of the last fault tells of rows that are lost or duplicated."""
+    if not schedule.faults:
+        return ("R2", "R18") if oracle != "O2" else ()
+    if any(fault.kind == "decline" or (fault.point, fault.kind) == UNNOTIFIED for fault in schedule.faults):
+        return ("R12",)
+    last = schedule.faults[-1]
+    if last.kind not in DEATHS or last.point not in BETWEEN_VOTE_AND_COMMIT:
+        return ()
+    if oracle == "O2":
+        return "R2", "R17"
+    return ("R9", "R6") if schedule.job == OUTAGE_JOB else ("R4", "R14", "R15")
 
 
 def _looks_like(canary: Canary, oracle: str, schedule: Schedule) -> bool:

@@ -42,7 +42,31 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
 def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: str, code: str) -> None:
     finding = Finding(oracle=oracle, claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
     cause = with_likely_cause(finding).root_cause
-    assert cause == f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+    assert cause == with_repair(code)
+
+
+def with_repair(code: str) -> str:
+    return f"{code}: {ROOT_CAUSES[code]}. Usual repair: {REPAIRS[code].how}. See: sinkproof explain {code}"
+
+
+@pytest.mark.parametrize(
+    ("oracle", "schedule", "codes"),
+    [
+        ("O10", "checkpoint.persist.after#1=kill-job", ["R4", "R14", "R15"]),
+        ("O1", "sink[1].notify_complete.before#2=kill", ["R4", "R14", "R15"]),
+        ("O1", "job=outage checkpoint.persist.after#1=kill", ["R9", "R6"]),
+        ("O2", "checkpoint.persist.after#1=kill", ["R2", "R17"]),
+        ("O1", "job=late-settling checkpoint.notify#1=lose checkpoint.persist.after#3=kill", ["R12"]),
+        ("O7", "job=scale-in checkpoint.persist.after#1=kill", ["R11"]),
+        ("O1", "no-fault", ["R2", "R18"]),
+        ("O1", "source[1].acknowledge.before#3=decline", ["R12"]),
+        ("O2", "sink[0].acknowledge.before#1=decline checkpoint.persist.after#1=kill", ["R12"]),
+    ],
+)
+def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, codes: list[str]) -> None:
+    """A commit that has not begun cannot have been cut in two."""
+    finding = Finding(oracle=oracle, claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
+    assert with_likely_cause(finding).root_cause == ". Or ".join(map(with_repair, codes))
 
 
 @pytest.mark.parametrize(
