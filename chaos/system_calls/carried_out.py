@@ -22,6 +22,9 @@ from sinkproof.chaos.system_calls.place_names import AT_FDCWD, OutwardChange, Tr
 PIDFD_GETFD: Final = 438
 PART: Final = struct.Struct("QQ")  # struct iovec: address, length
 MESSAGE: Final = struct.Struct("QI4xQQQQ")  # struct msghdr: name and its length, parts and their number, control data
+NUMBER: Final = struct.Struct("q")  # loff_t
+OFFSET_MOST: Final = (1 << 63) - 1
+GATHERING: Final = ("writev", "pwritev", "pwritev2")
 PARTS_MOST: Final = 1024
 # socket(7): a classic BPF program says how many bytes of a packet are kept; the kernel never cuts a header of TCP.
 ATTACH_FILTER: Final = 26
@@ -50,10 +53,43 @@ def carried_out(change: OutwardChange, arguments: tuple[int, ...]) -> int:
 
 def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes were written, to the same open file."""
+    if name in ("sendfile", "copy_file_range"):
+        return _half_copied(tracee, name, arguments)
     descriptor, address, size, offset = arguments[:4]
-    data = tracee.read(address, min(size, max(1, size // 2)))
+    if name in GATHERING:
+        every = _parts(tracee, address, size)
+        data = every[: _half(len(every))]
+    else:
+        data = tracee.read(address, _half(size))
     with _opened(tracee, descriptor) as ours:
-        return os.write(ours, data) if name == "write" else os.pwrite(ours, data, offset)
+        has_place = name.startswith("p") and offset <= OFFSET_MOST  # -1 stands for the position of the file
+        return os.pwrite(ours, data, offset) if has_place else os.write(ours, data)
+
+
+def _half(size: int) -> int:
+    return min(size, max(1, size // 2))
+
+
+def _half_copied(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """How many bytes were copied from one open file to another: at most half of those that there are."""
+    if name == "sendfile":
+        target, source, source_at, size = arguments[:4]
+        target_at = 0
+    else:
+        source, source_at, target, target_at, size = arguments[:5]
+    with _opened(tracee, source) as from_ours, _opened(tracee, target) as to_ours:
+        begin = _number_at(tracee, source_at) if source_at else os.lseek(from_ours, 0, os.SEEK_CUR)
+        data = os.pread(from_ours, _half(min(size, max(0, os.fstat(from_ours).st_size - begin))), begin)
+        done = os.pwrite(to_ours, data, _number_at(tracee, target_at)) if target_at else os.write(to_ours, data)
+        for at in filter(None, (source_at, target_at)):
+            tracee.write(at, NUMBER.pack(_number_at(tracee, at) + done))
+        if not source_at:
+            os.lseek(from_ours, begin + done, os.SEEK_SET)
+        return done
+
+
+def _number_at(tracee: Tracee, address: int) -> int:
+    return int(NUMBER.unpack(tracee.read(address, NUMBER.size))[0])
 
 
 def hang_up(tracee: Tracee, descriptor: int) -> None:

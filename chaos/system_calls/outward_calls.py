@@ -114,7 +114,7 @@ AIO: Final = OutwardCall(206, 0)  # io_setup: its requests are no calls, either
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_... of the filter's data
 SECCOMP: Final = {"x86_64": 317, "aarch64": 277}
 TRIED: Final = ("x86_64",)
-CUT: Final = ("write", "pwrite64")  # a short write can cut their data
+CUT: Final = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range")  # may write less
 SENDING: Final = ("write", "writev", "sendto", "sendmsg")  # the same of sockets
 BY_PATH: Final[dict[str, Callable[..., None]]] = {  # which the supervisor can carry out, so that replies can be lost
     **dict.fromkeys(("rename", "renameat", "renameat2"), lambda new, old: os.rename(old, new)),

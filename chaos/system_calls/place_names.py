@@ -72,6 +72,11 @@ class Tracee:
             memory.seek(address)
             return memory.read(size)
 
+    def write(self, address: int, data: bytes) -> None:
+        with open(f"/proc/{self.thread}/mem", "r+b", buffering=0) as memory:
+            memory.seek(address)
+            memory.write(data)
+
     def text(self, address: int) -> str:
         """Up to its zero byte; the page after that need not exist."""
         found = b""

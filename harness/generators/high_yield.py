@@ -9,9 +9,19 @@ from typing import Final
 from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.points import AROUND_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, EVERY_STEP, IN_ORDER, STANDARD, Fault, Schedule
+from sinkproof.execution.run_result import RunResult
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, in_turn, spread
+from sinkproof.generators.fault_sites import (
+    DECIDED,
+    EACH,
+    KINDS_AT_CALLS,
+    first_of_each,
+    first_of_each_call,
+    in_turn,
+    passes,
+    spread,
+)
 from sinkproof.generators.feasible import OF_TARGET, of_target, settles
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import (
@@ -45,6 +55,7 @@ from sinkproof.workload.jobs import (
     REUSED_PROCESS_JOB,
     SCALE_IN_AND_OUT_JOB,
     SLOW_THREADS_JOB,
+    SPARSE_JOB,
     TOGETHER,
     TWELVE_OF_BOTH_JOB,
     TWELVE_SINKS_JOB,
@@ -55,6 +66,8 @@ from sinkproof.workload.jobs import (
 )
 from sinkproof.workload.rows import SINKS
 
+FIRST_SINK: Final = "sink[0]"
+SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
 NOTIFIED: Final = "notify_complete.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
 CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
@@ -178,8 +191,25 @@ def threads_at_another_pace(campaign: CampaignView) -> Iterator[Schedule]:
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3)]
     for job in (SLOW_THREADS_JOB, IMPATIENT_THREADS_JOB):
         yield from (Schedule(faults, job=job) for faults in ((), *((each,) for each in decided)))
+    yield from _errors_of_slow_threads(campaign)
     yield Schedule(job=RACING_THREADS_JOB)
     yield from (Schedule(job=job + TOGETHER + RACING_THREADS_JOB) for job in (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB))
+
+
+def _errors_of_slow_threads(campaign: CampaignView) -> Iterator[Schedule]:
+    """What a thread meets when a call of the sink waits for it already, and has looked for errors before. The next call
+    comes when the checkpoint is complete.
+    """
+    slow, usual = campaign.run_traced(Schedule(job=SLOW_SPARSE)), campaign.run_traced(Schedule(job=SPARSE_JOB))
+    if _points_of_first_sink(slow) == _points_of_first_sink(usual):
+        return  # no thread does anything
+    for kind in KINDS_AT_CALLS:
+        faults = (fault for fault in first_of_each_call(slow, kind) if fault.actor == FIRST_SINK)
+        yield from (Schedule((fault,), job=SLOW_SPARSE) for fault in faults if campaign.can_inject(fault))
+
+
+def _points_of_first_sink(result: RunResult) -> list[str]:
+    return [point for actor, point, _ in passes(result) if actor == FIRST_SINK]
 
 
 def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedule]:

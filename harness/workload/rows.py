@@ -97,10 +97,19 @@ SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes na
     ("\N{CRAB}", "\N{SNAIL}"),  # four bytes in UTF-8, two units in UTF-16
     ("a\x01b", "a\x02b", "a\x1eb", "a\x1fb"),  # what separates fields elsewhere
     ('{"a": "b, c"}', "a[1]*?:b|c;d\te\\!(@)^`~+$%&<>#'=", "a,b\nc", "%61%2Fb"),
+    ("plumless", "buckeroo"),  # of equal CRC-32, whatever precedes both
+    ("aca", "bab"),  # of equal Adler-32, likewise
+    ("Aa", "BB"),  # of equal `hashCode` of Java, likewise
 )
-EDGE_CASE_BATCH_ROWS: Final = 4  # of four keys, two of each in a checkpoint
+# Files of a folder, hidden files, the same number, nothing; equal in 40 bits of MD5, SHA-1, SHA-256: as many for each
+# split.
+KEYS_AS_THEY_ARE: Final = (
+    ("", ".", ".a", "007", "7", "7.0", "null", "NA", "k67201", "k93321"),
+    ("_a", "..", "1e3", "1000", "NaN", "None", "k743767", "k779473", "k809937", "k1077278"),
+)
+EDGE_CASE_BATCH_ROWS: Final = 8  # of eight keys, two of each in a checkpoint
 OUT_OF_ORDER: Final = 7  # places between the event times of two pairs
-EDGE_CASE_PAIRS: Final = sum(map(len, SIMILAR_KEYS))  # of each split
+EDGE_CASE_PAIRS: Final = sum(map(len, SIMILAR_KEYS)) + len(KEYS_AS_THEY_ARE[0])  # of each split
 
 
 def _similar_keys(texts: tuple[str, ...], split: int) -> list[str]:
@@ -110,10 +119,9 @@ def _similar_keys(texts: tuple[str, ...], split: int) -> list[str]:
 
 
 EDGE_CASE_KEYS: Final = [
-    [key for texts in SIMILAR_KEYS for key in _similar_keys(texts, split)] for split in range(SPLITS)
+    [*(key for texts in SIMILAR_KEYS for key in _similar_keys(texts, split)), *KEYS_AS_THEY_ARE[split]]
+    for split in range(SPLITS)
 ]
-EDGE_CASE_KEYS[0][-1] = ""
-EDGE_CASE_KEYS[0][-2], EDGE_CASE_KEYS[1][-1] = ".a", "_a"  # many libraries take such names for hidden files
 
 
 def make_edge_case_row(split: int, offset: int) -> Row:
@@ -132,8 +140,8 @@ def make_equal_row(split: int, offset: int) -> Row:
 
 
 def make_row_with_shared_key(split: int, offset: int) -> Row:
-    """A key and an offset are those of two rows."""
-    return make_row(split, offset)._replace(key=make_row(0, offset).key)
+    """Two rows have all in common but their splits."""
+    return make_row(0, offset)._replace(split=split)
 
 
 def make_row_of_far_larger_data(split: int, offset: int) -> Row:

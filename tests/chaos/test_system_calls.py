@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls.outward_calls import AIO, CALLS, IO_URING, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import canonical_name
-from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.chaos.system_calls.watched_program import watched
 
-SECONDS = 300.0
+from ..support.watched_programs import SECONDS, ended, perl, python, run
+
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 HEADERS = {"x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), "aarch64": Path("/usr/include/asm-generic")}
 
@@ -32,57 +32,6 @@ HEADERS = {"x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), "aar
 def server() -> Iterator[ForkServer]:
     with ForkServer() as started:
         yield started
-
-
-def run(
-    server: ForkServer, folder: Path, words: list[str], *faults: tuple[str, int, Act]
-) -> tuple[int | None, list[str], list[Act], SystemCallWatch]:
-    """A program up to its end, with these faults one after the other; a held call goes on at once."""
-    struck, waiting = [], list(faults)
-    armed = waiting.pop(0) if waiting else None
-    with watched(server, words, folder, variables={"FOLDER": str(folder)}, armed=armed) as (child, watch):
-        points: list[str] = []
-        while (status := ended(child, watch)) is None:
-            points += watch.take_points()
-            act = watch.take_strike()
-            assert act is not None
-            struck.append(act)
-            if waiting:
-                watch.arm(*waiting.pop(0))
-            watch.go_on()
-        if (act := watch.take_strike()) is not None and act is not Act.KILL:  # it ended before it was seen to be struck
-            struck.append(act)
-        return status, points + watch.take_points(), struck, watch
-
-
-def ended(child: ChildProcess, watch: SystemCallWatch) -> int | None:
-    """The wait status; None: a fault was injected that the program survives."""
-    deadline = Deadline(SECONDS)
-    poll = select.poll()
-    poll.register(watch.struck, select.POLLIN)
-    poll.register(child.server.control, select.POLLIN)
-    while child.alive and not deadline.over:
-        if watch.struck in dict(poll.poll(100)) and not watch_kills(watch):
-            return None
-    return child.join(deadline)
-
-
-def watch_kills(watch: SystemCallWatch) -> bool:
-    return watch._strike is Act.KILL
-
-
-def perl(program: str) -> list[str]:
-    return ["perl", "-e", program]
-
-
-def python(program: str) -> list[str]:
-    return [
-        sys.executable,
-        "-S",
-        "-E",
-        "-c",
-        f"import ctypes, mmap, os, socket\nos.chdir(os.environ['FOLDER'])\n{program}",
-    ]
 
 
 STEPS = """
@@ -141,22 +90,6 @@ def test_the_reply_of_a_rename_is_lost_although_it_was_carried_out(server: ForkS
     status, _, _, _ = run(server, tmp_path, perl(STEPS), (PLACES[3], 1, Act.LOSE_REPLY))
     assert 5 == os.waitstatus_to_exitcode(status or 0)
     assert ["out", "out/part"] == left_in(tmp_path)
-
-
-@needs_watch
-def test_half_of_a_write_arrives_and_the_rest_is_written_after_it(server: ForkServer, tmp_path: Path) -> None:
-    program = 'open F, ">", "$ENV{FOLDER}/f"; print F "0123456789"; close F or exit 1'
-    status, points, struck, _ = run(server, tmp_path, perl(program), ("syscall(write f)", 1, Act.CUT))
-    assert (0, [Act.CUT], 2) == (status, struck, points.count("syscall(write f)"))
-    assert "0123456789" == (tmp_path / "f").read_text()
-
-
-@needs_watch
-def test_a_death_after_half_of_a_write_leaves_this_half(server: ForkServer, tmp_path: Path) -> None:
-    program = 'open F, ">", "$ENV{FOLDER}/f"; print F "0123456789"; close F'
-    cut, kill = ("syscall(write f)", 1, Act.CUT), ("syscall(write f)", 1, Act.KILL)
-    status, _, struck, _ = run(server, tmp_path, perl(program), cut, kill)
-    assert (signal.SIGKILL, [Act.CUT], "01234") == (status, struck, (tmp_path / "f").read_text())
 
 
 @needs_watch

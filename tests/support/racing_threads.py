@@ -1,12 +1,13 @@
-"""Sinks that commit in several threads at a time. Right: Numbered, FlushedBeside, FlushedInTime. Wrong, as
-each thread takes what another one may have taken: NumberedTwice, FlushedAndForgotten; or comes too early:
-PublishedInTime.
+"""Sinks that commit in several threads at a time. Right: Numbered, FlushedBeside, FlushedInTime, StagedBeside.
+Wrong, as each thread takes what another one may have taken: NumberedTwice, FlushedAndForgotten; or comes too early:
+PublishedInTime; or fails unheard: StagedAndUnasked.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -133,6 +134,44 @@ class FlushesInTime(NumbersFiles):
                 os.rename(self.folder / f"{name}.new", self.folder / f"{name}.parts")
 
 
+class StagesBeside(NumbersFiles):
+    """A thread writes each batch to a file; the vote waits for it, and asks before and after that whether it failed."""
+
+    def __init__(self, folder: Path, guard: AbstractContextManager[Any], *, asks_again: bool) -> None:
+        super().__init__(folder, guard)
+        self.asks_again, self.failed = asks_again, False
+        self.batches: queue.Queue[list[Any]] = queue.Queue()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def work(self) -> None:
+        while True:
+            rows = self.batches.get()
+            try:
+                staged = self.folder / f"batch-{os.getpid()}.new"
+                staged.write_text(json.dumps(rows))
+                os.rename(staged, staged.with_suffix(".staged"))
+                self.rows += rows
+            except OSError:
+                self.failed = True
+            finally:
+                self.batches.task_done()
+
+    def ask(self) -> None:
+        if self.failed:
+            raise RuntimeError("a batch could not be staged")
+
+    def write(self, batch: Batch) -> None:
+        self.ask()
+        self.batches.put([(row.split, row.offset, row.key, row.value) for row in batch])
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.ask()
+        self.batches.join()
+        if self.asks_again:
+            self.ask()
+        return super().snapshot(checkpoint_id)
+
+
 class InFolders:
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     rescales = False
@@ -182,3 +221,17 @@ class PublishedInTime(InFolders):
 
     def sink(self, scratch: Scratch) -> NumbersFiles:
         return FlushesInTime(scratch.path, threading.RLock(), publishes=True)
+
+
+class StagedBeside(InFolders):
+    """Right."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return StagesBeside(scratch.path, threading.RLock(), asks_again=True)
+
+
+class StagedAndUnasked(InFolders):
+    """Wrong: what fails while the vote waits is asked for by the next call, and the checkpoint is complete by then."""
+
+    def sink(self, scratch: Scratch) -> NumbersFiles:
+        return StagesBeside(scratch.path, threading.RLock(), asks_again=False)

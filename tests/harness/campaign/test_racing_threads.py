@@ -24,9 +24,11 @@ SUBJECTS = Path(__file__).parents[2] / "support/racing_threads.py"
         ("NumberedTwice", "racing-threads"),
         ("FlushedAndForgotten", "racing-threads"),
         ("PublishedInTime", "impatient-threads"),
+        ("StagedAndUnasked", "slow-threads"),
         ("Numbered", ""),
         ("FlushedBeside", ""),
         ("FlushedInTime", ""),
+        ("StagedBeside", ""),
     ],
 )
 def test_what_threads_take_at_a_time_or_publish_too_early_is_found(name: str, job: str, tmp_path: Path) -> None:
