@@ -1,5 +1,5 @@
 """Lets a sink's own code see another machine than this one: the process id that it has in a container, or a host of its
-own, with a name, a time zone, and locks that no other host knows.
+own, with a name, a time zone, and locks that no other host knows, or a file system that lists folders in another order.
 
 In its own modules only: the libraries that it calls tell processes apart by their true ids, and reach hosts by their
 true names. But the time zone is that of the process, and locks are those of all Python code.
@@ -13,7 +13,8 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from hashlib import md5
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -40,6 +41,48 @@ class _Instead(ModuleType):
 def be_in_a_container(files: Collection[str]) -> None:
     """For the rest of this process. `files`: of modules that have been imported."""
     _show(files, {os: {"getpid": lambda: FIRST}})
+
+
+def list_by_hash() -> None:
+    """For the rest of this process, folders are listed in an order that has to do with neither time nor names, as by
+    ext4. In memory the newest entry comes first.
+    """
+    listdir, scandir = os.listdir, os.scandir
+
+    def listed(path: Any = ".") -> list[Any]:
+        return sorted(listdir(path), key=_hash_of)
+
+    def scanned(path: Any = ".") -> _Scanned:
+        with scandir(path) as entries:
+            return _Scanned(sorted(entries, key=lambda entry: _hash_of(entry.name)))
+
+    os.listdir, os.scandir = listed, scanned  # type: ignore[assignment]
+
+
+class _Scanned:
+    """What os.scandir returns."""
+
+    def __init__(self, entries: list[os.DirEntry[Any]]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[os.DirEntry[Any]]:
+        return self
+
+    def __next__(self) -> os.DirEntry[Any]:
+        return next(self._entries)
+
+    def __enter__(self) -> Iterator[os.DirEntry[Any]]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._entries = iter(())
+
+
+def _hash_of(name: str | bytes) -> bytes:
+    return md5(os.fsencode(name), usedforsecurity=False).digest()
 
 
 def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, shared: Path) -> None:

@@ -116,6 +116,7 @@ class ProcessRunner(ScheduleRunner):
                 wall_clock=wall_clock,
                 thread_pace=job.thread_pace,
                 contained=job.contained,
+                lists_by_hash=job.lists_by_hash,
                 shared=str(self.scratch.path) if job.other_hosts else "",
             ),
             other_server=self.servers.other,

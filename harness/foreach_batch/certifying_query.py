@@ -29,6 +29,7 @@ from sinkproof.workload.jobs import (
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
     OUTAGE_SECONDS,
+    SHARED_KEYS_JOB,
 )
 from sinkproof.workload.ledger import Identity, Ledger
 from sinkproof.workload.rows import (
@@ -36,6 +37,7 @@ from sinkproof.workload.rows import (
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
+    SHARED_KEYS_INPUT,
     TWELVE_OF_BOTH_INPUT,
     make_edge_case_row,
     make_row,
@@ -131,6 +133,7 @@ QUERIES: Final[Mapping[str, Query]] = {
         "keys and values are empty or long, hold quotes, commas, slashes, line ends, control characters; keys differ "
         "in one character; event times are out of order",
     ),
+    SHARED_KEYS_JOB: _in_equal_batches(SHARED_KEYS_INPUT, "the rows of both splits are equal"),
     EQUAL_ROWS_JOB: _in_equal_batches(EQUAL_ROWS_INPUT, "rows differ in nothing but their offsets"),
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
     MANY_CHECKPOINTS_JOB: Query(

@@ -47,6 +47,7 @@ from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
+    SHARED_KEYS_JOB,
 )
 
 LONG_SECONDS_MOST: Final = 60.0  # of many more batches, where the machine is idle
@@ -188,6 +189,8 @@ class SimulatedFunctionCampaign(Campaign):
         """Each query without a fault, and with a death before a commit."""
         for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
             yield from self._of_other(job)
+        if self.contract.rows == "append":  # else it would be open which of the rows of a key is the last one
+            yield Schedule(job=SHARED_KEYS_JOB)
 
     def far_larger_batches(self) -> Iterator[Schedule]:
         """Where a number in the code may begin to matter there; without a death where statements have not run."""

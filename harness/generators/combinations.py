@@ -24,6 +24,7 @@ from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     LARGE_BATCHES_JOB,
+    LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
     REBATCHED_JOB,
@@ -104,7 +105,8 @@ def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
     """A notification or a vote is lost, late, repeated or declined, and its checkpoint has much, nothing, or rows of
     another one; after a decline the job also dies.
     """
-    for job in (SPARSE_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, UNALIGNED_JOB, EDGE_CASE_VALUES_JOB):
+    idle = () if campaign.contract.expires_after else (LONG_IDLE_JOB,)  # each transaction would have expired
+    for job in (SPARSE_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, UNALIGNED_JOB, EDGE_CASE_VALUES_JOB, *idle):
         alone = campaign.run(Schedule(job=job))
         for kind in ALL_MESSAGES:
             times = EACH if job == SPARSE_JOB and kind in ("decline", "lose") else 3

@@ -18,13 +18,17 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, places, spread
 from sinkproof.generators.feasible import offered, settles
+from sinkproof.subject.names_in_code import LISTING, has_name
 from sinkproof.workload.jobs import (
     FAILING_READS_JOB,
     JOBS,
     LATE_SETTLING_JOB,
+    MANY_CHECKPOINTS_JOB,
+    OTHER_LISTINGS_JOB,
     PERIODIC_CHECKPOINTS_JOB,
     PLAIN_JOBS,
     REUSED_PROCESS_JOB,
+    TOGETHER,
     TWO_SINKS_JOB,
     VIRTUAL_JOBS,
 )
@@ -207,6 +211,14 @@ def no_notifications_then_death(baseline: RunResult, death: str) -> Iterator[Sch
     last = [fault for fault in spread(baseline, death) if fault.point == DECIDED][-1:]
     lost = [faults for faults in several_messages(baseline) if {fault.kind for fault in faults} == {"lose"}]
     yield from (Schedule((*faults, *last), ids=ids) for faults in lost for ids in (0, TWO_DIGITS))
+
+
+def folders_in_another_order(campaign: CampaignView) -> Iterator[Schedule]:
+    """Where the code lists folders: without faults, after deaths, and where nothing was notified until a death."""
+    if has_name(campaign.runner.files, *LISTING):
+        deaths = (Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3))
+        yield from (Schedule(faults, job=OTHER_LISTINGS_JOB) for faults in ((), *((death,) for death in deaths)))
+        yield Schedule(job=MANY_CHECKPOINTS_JOB + TOGETHER + OTHER_LISTINGS_JOB)
 
 
 def errors_of_reads(campaign: CampaignView) -> Iterator[Schedule]:

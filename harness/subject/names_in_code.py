@@ -19,6 +19,7 @@ HOST: Final = frozenset(
 HOSTNAME: Final = "HOSTNAME"  # in the environment
 HTTP: Final = frozenset({"http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
+LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "rglob", "walk", "fwalk"})
 
 
 def has_name(files: Collection[str], *names: str) -> bool:

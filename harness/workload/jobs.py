@@ -107,6 +107,7 @@ ORPHANS_JOB: Final = "orphans"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 FAILING_READS_JOB: Final = "failing-reads"
+OTHER_LISTINGS_JOB: Final = "other-listings"
 
 TOGETHER: Final = "+"  # joins the names of two jobs
 
@@ -163,9 +164,7 @@ EVERY_JOB: Final = {
     SCALE_IN_JOB: _spec("restored with one sink subtask instead of two", later=with_sinks(1)),
     SCALE_OUT_JOB: _spec("restored with three sink subtasks instead of two", later=with_sinks(3)),
     SCALE_IN_AND_OUT_JOB: _spec(
-        "restored with one sink subtask instead of two, and then with two again",
-        later=with_sinks(1),
-        there_and_back=True,
+        "restored with one sink subtask, and then with two again", later=with_sinks(1), there_and_back=True
     ),
     THREE_TO_TWO_JOB: _spec("three sink subtasks, and restored with two", plan=with_sinks(3), later=with_sinks(2)),
     TWO_TO_FIVE_JOB: _spec("restored with five sink subtasks instead of two", later=with_sinks(5)),
@@ -252,7 +251,7 @@ EVERY_JOB: Final = {
     LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
-        "a day and an hour pass between two batches",
+        "25 hours pass between two batches",
         timing=Timing(pace=int(OUTAGE_SECONDS * 1000)),
         wall_clock=DAY_BEFORE,
     ),
@@ -285,6 +284,7 @@ EVERY_JOB: Final = {
     ),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
+    OTHER_LISTINGS_JOB: _spec("folders are listed in another order, as by another file system", lists_by_hash=True),
     # Elsewhere a read is no point: a death before it leaves what one before the next change does.
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),

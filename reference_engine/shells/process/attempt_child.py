@@ -61,6 +61,7 @@ class Recipe:
     wall_clock: WallClock | None = None  # None: the machine's
     thread_pace: str = ""  # one of PACES; "": as fast as they are
     contained: bool = False  # the sink's own code sees the process id of a container's first
+    lists_by_hash: bool = False  # os.listdir and os.scandir
     shared: str = ""  # the folder that all hosts see, of an attempt that is on a host of its own; "": it is not
 
 
@@ -247,9 +248,11 @@ class _Inner:
         return self.sink.open(Context(**fields, clock=self.clock, random=random, reach=self.reach))
 
     def see_another_machine(self, subtask: int, generation: int) -> None:
-        if self.recipe.contained or self.recipe.shared:
-            from sinkproof.chaos.processes.seen_machine import be_in_a_container, be_on_a_host
+        if self.recipe.contained or self.recipe.shared or self.recipe.lists_by_hash:
+            from sinkproof.chaos.processes.seen_machine import be_in_a_container, be_on_a_host, list_by_hash
 
+            if self.recipe.lists_by_hash:
+                list_by_hash()
             if self.recipe.contained:
                 be_in_a_container(self.watched.files)
             if self.recipe.shared:
