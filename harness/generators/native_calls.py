@@ -17,7 +17,7 @@ from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.silent_service import SILENT
 from sinkproof.chaos.points import AROUND_CALLS, call_of, is_line, is_system_call
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, evenly, in_turn, passes, spread
 
@@ -27,6 +27,7 @@ KILL: Final = "kill"
 KINDS_BETWEEN: Final = (KILL, "pause", "stop")
 SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for the locks of each
 COMMIT: Final = "notify_complete.before"
+NOTIFIED_OTHER: Final = {"sink[0]": 2, "sink[1]": 1}  # which notification of the first checkpoint is the other one's
 OPENED: Final = "open.before"
 IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
 SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
@@ -159,7 +160,9 @@ def requests_without_reply(result: RunResult) -> list[Schedule]:
 
 
 def short_writes(result: RunResult) -> list[Schedule]:
-    """The first write that each line makes to each file: a disk that is nearly full takes a part of it."""
+    """The first write that each line makes to each file: a disk that is nearly full takes a part of it. Also where the
+    other subtask is not notified of the first checkpoint, and writes nothing next to it.
+    """
     found: dict[tuple[str, str], Fault] = {}
     line: dict[str, str] = {}
     for actor, point, occurrence in passes(result):
@@ -167,7 +170,11 @@ def short_writes(result: RunResult) -> list[Schedule]:
             found.setdefault((line.get(actor, ""), point), Fault(actor, point, occurrence, SHORT_WRITE.word))
         elif is_line(point):
             line[actor] = point
-    return [Schedule((fault,)) for fault in found.values()]
+    lost = {
+        actor: Fault(COORDINATOR, "checkpoint.notify", of_other, "lose") for actor, of_other in NOTIFIED_OTHER.items()
+    }
+    beside = [Schedule((lost[fault.actor], fault)) for fault in found.values() if fault.actor in lost]
+    return [*(Schedule((fault,)) for fault in found.values()), *beside]
 
 
 def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str] = KINDS_BETWEEN) -> list[Schedule]:

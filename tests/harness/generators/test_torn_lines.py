@@ -1,0 +1,34 @@
+"""Half of a line is written, and the next one follows it, or another subtask's comes in between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import NATIVE_CODE
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+LOGS = Path(__file__).parents[2] / "support/shared_log.py"
+UNNOTIFIED = ("checkpoint.notify#2=lose sink[0].", "checkpoint.notify#1=lose sink[1].")
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "is_found"), [("BegunAnywhere", True), ("BegunAnew", False)])
+def test_a_line_after_a_torn_one_is_lost_where_no_other_subtask_writes(
+    name: str, is_found: bool, tmp_path: Path
+) -> None:
+    contract = load(f"{LOGS}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
+    with process_runner(contract, Scratch(name="log", path=tmp_path, shell="process")) as runner:
+        ProcessCampaign(runner, results).carry_out(stages)
+    torn = [finding.schedule for finding in results.findings if "=short-write" in finding.schedule]
+    assert is_found is bool(torn)
+    assert all(schedule.startswith(UNNOTIFIED) for schedule in torn)
+    assert all(stage.finished for stage in results.coverage.stages)
