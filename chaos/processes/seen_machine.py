@@ -49,11 +49,11 @@ def list_by_hash() -> None:
     """
     listdir, scandir = os.listdir, os.scandir
 
-    def listed(path: Any = ".") -> list[Any]:
-        return sorted(listdir(path), key=_hash_of)
+    def listed(*path: Any, **named: Any) -> list[Any]:
+        return sorted(listdir(*path, **named), key=_hash_of)
 
-    def scanned(path: Any = ".") -> _Scanned:
-        with scandir(path) as entries:
+    def scanned(*path: Any, **named: Any) -> _Scanned:
+        with scandir(*path, **named) as entries:
             return _Scanned(sorted(entries, key=lambda entry: _hash_of(entry.name)))
 
     os.listdir, os.scandir = listed, scanned  # type: ignore[assignment]
