@@ -21,7 +21,7 @@ from sinkproof.campaign.loop import CampaignStopped
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.simulated_campaign import SimulatedCampaign
 from sinkproof.campaign.task import ShellOutcome, Task
-from sinkproof.canaries import catalogue, conviction
+from sinkproof.canaries import catalogue
 from sinkproof.canaries import late_failures as rare
 from sinkproof.canaries.catalogue import CANARIES, CONTROLS, CONTROLS_ON_SPARK, ON_SPARK, ROOT_CAUSES, Canary
 from sinkproof.canaries.conviction import CampaignFunction, campaign_functions, canaries_for, try_canary, try_control
@@ -174,9 +174,8 @@ def test_one_word_of_the_schedule_convicts(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("canary", canaries_for("simulated"), ids=lambda canary: canary.name)
-def test_the_usual_campaign_convicts_each_canary(canary: Canary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_campaign_convicts_each_canary(canary: Canary) -> None:
     """Without the stage that begins with the canary's own sin."""
-    monkeypatch.setattr(conviction, "CANARY_SECONDS_MOST", SECONDS_MOST)
     result = try_canary(canary, "simulated", run_as=run_campaign)
     assert result.convicted, result.why
 
