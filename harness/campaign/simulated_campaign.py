@@ -146,8 +146,8 @@ class SimulatedCampaign(Campaign):
 
     def crash_after_unstruck_points(self) -> None:
         """Before closures that random names, or what is left behind, make endless."""
-        if preludes := self._preludes_to_unstruck_points():
-            self.crash_job(STANDARD, preludes=preludes)
+        for job, preludes in self._preludes_to_unstruck_points().items():
+            self.crash_job(job, preludes=preludes)
 
     def crash_in_idle_gaps(self) -> None:
         self.crash_job(SPARSE_JOB)
@@ -161,7 +161,7 @@ class SimulatedCampaign(Campaign):
     def close_whole_job(self) -> None:
         """Also after each lost notification and each declined vote."""
         messages = [(fault,) for kind in ("decline", "lose") for fault in places(self.baseline, kind)]
-        self.closures.whole_job([*messages, *self._preludes_to_unstruck_points()])
+        self.closures.whole_job([*messages, *self._preludes_to_unstruck_points().get(STANDARD, ())])
 
     def close_idle_gaps(self) -> None:
         self.closures.other("in the job with idle gaps", self.closures.world(job=SPARSE_JOB))
@@ -180,12 +180,19 @@ class SimulatedCampaign(Campaign):
         ExhaustiveRuns(self, self.workers).pairs()
         self.stop_if_asked()
 
-    def _preludes_to_unstruck_points(self) -> list[tuple[Fault, ...]]:
-        """Faults that lead to steps without an injected fault, such as the abort of a cancelled attempt."""
-        ways = self.results.steering.to_unstruck_points(self.results.coverage)
-        found = (each for each in ways if not any(KINDS[fault.kind].is_virtual for fault in each.faults))
-        schedules = [schedule for schedule in found if not schedule.seed and schedule.job == STANDARD]
-        return list(dict.fromkeys(schedule.faults[:-1] for schedule in schedules if schedule.faults[1:]))
+    def _preludes_to_unstruck_points(self) -> dict[str, list[tuple[Fault, ...]]]:
+        """By job: faults that lead to steps without an injected fault, such as the abort of a cancelled attempt. In
+        another job than the standard one it may be none.
+        """
+        found: dict[str, list[tuple[Fault, ...]]] = {}
+        for schedule in self.results.steering.to_unstruck_points(self.results.coverage):
+            before = schedule.faults[:-1]
+            known = found.setdefault(schedule.job, [])
+            if schedule.seed or before in known or any(KINDS[fault.kind].is_virtual for fault in schedule.faults):
+                continue
+            if before or schedule.job != STANDARD:
+                known.append(before)
+        return {job: preludes for job, preludes in found.items() if preludes}
 
     # -- closures -------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from sinkproof.sink_adapters.protocol import Batch
 from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT, SINKS, STANDARD_INPUT
 
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
-SECOND_SINK: Final = "second"  # its id, in the job with two
+SECOND_SINK: Final = "sink-2"  # its id, in the job with two: it begins with that of the first, as names may do
 
 BY_OFFSET: Final = CheckpointConfiguration(
     checkpoint_interval=None,

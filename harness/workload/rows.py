@@ -86,6 +86,10 @@ EDGE_CASE_VALUES: Final = (
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400"),  # beyond doubles and 64 bits
     *("soh\x01stx\x02rs\x1eus\x1f", "\\N", "\\.", "NULL", "None", '"quoted"', "1e3", "2024-02-30", "\x7f\x1b[0m"),
     *("a=b&c=d%0A+%25\\u0041", "#no comment"),
+    # What readers that look at texts take for times, numbers, truth, structures, nothing, or a reference.
+    *("2024-05-06T07:08:09Z", "2024-05-06 07:08:09.120", "12:30:00", "2024-05-06", "0x1F", "1_000", "+5", "1,234.50"),
+    *(".5", "5.", "1e-7", "Infinity", "-inf", "TRUE", "no", "~", "{}", "[]", '{"a": 1}', "[1, 2]", "N/A", "<NA>"),
+    *("undefined", "'", '"', "\\", "%", "${HOME}", "{{x}}", "\N{ZERO WIDTH SPACE}", "ﬁ, İ, ß"),
 )
 LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
 SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes names of keys makes them alike there
