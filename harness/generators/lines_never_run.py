@@ -18,7 +18,12 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.combinations import crash_loops
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
-from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, makes_digests
+from sinkproof.subject.numbers_in_code import (
+    counts_in_bytes,
+    has_number_between,
+    keeps_what_grows_elsewhere,
+    makes_digests,
+)
 from sinkproof.workload.job_plans import FAILURES_TOLERATED
 from sinkproof.workload.jobs import (
     EMPTY_BATCHES_JOB,
@@ -119,13 +124,14 @@ MORE_DATA: Final = (  # numbers in the code, the least and the most, from which 
     (BYTES, large_values),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
 )
-FOR_BYTES, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
+FOR_HUNDREDS, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
 NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARGE_VALUES_JOB}
 
 
 def more_data(files: Collection[str]) -> list[Schedules]:
     """Schedules of jobs with as much of something as may begin to matter in this code."""
-    matters = [*([FOR_DIGESTS] if makes_digests(files) else ()), *([FOR_BYTES] if counts_in_bytes(files) else ())]
+    matters = [FOR_DIGESTS] if makes_digests(files) else []
+    matters += [FOR_HUNDREDS] if counts_in_bytes(files) or keeps_what_grows_elsewhere(files) else []
     return [each[1] for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
 
 

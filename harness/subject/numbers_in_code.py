@@ -32,6 +32,10 @@ DIGESTS: Final = frozenset(
 )
 WITHOUT_DOCSTRINGS: Final = 2
 IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
+GROWING: Final = re.compile(
+    r"\b(?:pf|bf|cf)\.?m?add\b|bloom|cuckoo|hyperloglog|\b[shz]?scan\b|\blist_?objects|paginat|continuation_?token",
+    re.IGNORECASE,
+)
 PADDED: Final = re.compile(r"[%:]0(\d{1,2})d|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 PORT: Final = "port"
@@ -55,6 +59,11 @@ def long_wait_seconds(files: Collection[str]) -> float:
 
 def makes_digests(files: Collection[str]) -> bool:
     return has_name(files, *DIGESTS)
+
+
+def keeps_what_grows_elsewhere(files: Collection[str]) -> bool:
+    """In a set that is right with a probability only, or in one that is listed by pages."""
+    return any(GROWING.search(Path(path).read_text(errors="replace")) for path in files)
 
 
 def counts_in_bytes(files: Collection[str]) -> bool:
@@ -89,7 +98,7 @@ def _in_text(text: str) -> Iterator[int]:
 
 
 class _WithoutTimes(ast.NodeTransformer):
-    """Puts 0 for the 1000 of `time.time() * 1000`, and for the year of `datetime(1970, 1, 1)`."""
+    """Puts 0 for the 1000 of `time.time() * 1000`, for the year of `datetime(1970, 1, 1)`, and for ports."""
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -98,6 +107,19 @@ class _WithoutTimes(ast.NodeTransformer):
                 factor = getattr(node, side)
                 if isinstance(factor, ast.Constant) and factor.value == SECOND and _called(other) in CLOCKS:
                     setattr(node, side, _nothing(factor))
+        return node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        for at, key in enumerate(node.keys):
+            if isinstance(key, ast.Constant) and str(key.value).lower().endswith(PORT):
+                node.values[at] = _nothing(node.values[at])
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Constant) and all(map(_is_port, node.targets)):
+            node.value = _nothing(node.value)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -111,6 +133,10 @@ class _WithoutTimes(ast.NodeTransformer):
         if getattr(node.func, "id", "") == "int" and isinstance(given, float) and given.is_integer():
             return ast.copy_location(ast.Constant(int(given)), node)  # `int(1e6)`
         return node
+
+
+def _is_port(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and target.id.lower().endswith(PORT)
 
 
 def _called(node: ast.expr) -> str:

@@ -44,6 +44,7 @@ PIECE = ("line(pieces.py:7)", WRITE, "line(pieces.py:8)", "syscall(rename rows)"
         ("rows = 50_000", [far_larger_data], []),
         ("digest = hashlib.md5(key)", [far_larger_data], []),
         ("number = c_uint8(number)", [hundreds_of_checkpoints], []),
+        ("script = 'redis.call(\"PFADD\", KEYS[1], part)'", [hundreds_of_checkpoints], []),
         ("rows = 7", [], []),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from sinkproof.subject.numbers_in_code import (
     counts_in_bytes,
     has_number_between,
+    keeps_what_grows_elsewhere,
     long_wait_seconds,
     makes_digests,
     numbers_in,
@@ -83,9 +84,12 @@ def test_a_number_in_a_file_of_settings_beside_it_is_found(tmp_path: Path, name:
         "now = 1000 * int(datetime.now().timestamp())",
         "now = time.time_ns() // 1000",
         "EPOCH = datetime(1970, 1, 1)",
+        "settings = {'host': 'localhost', 'port': 23306}",
+        "PORT = 23306",
+        "client = connect(port=23306)",
     ],
 )
-def test_what_stands_for_a_time_is_left_out(tmp_path: Path, text: str) -> None:
+def test_what_stands_for_a_time_or_a_port_is_left_out(tmp_path: Path, text: str) -> None:
     file = tmp_path / "sink.py"
     file.write_text(text)
     assert not has_number_between([str(file)], 601, 60_000)
@@ -97,6 +101,25 @@ def test_what_counts_in_a_byte_is_known_by_its_type(tmp_path: Path) -> None:
     assert counts_in_bytes([str(file)])
     (tmp_path / "other.py").write_text("import ctypes\nshown = ctypes.c_uint64(1).value")
     assert not counts_in_bytes([str(tmp_path / "other.py")])
+
+
+@pytest.mark.parametrize(
+    ("text", "grows"),
+    [
+        ("redis.call('PFADD', KEYS[1], ARGV[1])", True),
+        ("client.bf().add(done, part)", False),
+        ("client.execute_command('BF.ADD', done, part)", True),
+        ("from pybloom_live import ScalableBloomFilter", True),
+        ("cursor, parts = client.sscan('done')", True),
+        ("s3.list_objects_v2(Bucket=bucket)", True),
+        ("for key in client.scan_iter(match): pass", False),
+        ("done.add(part)", False),
+    ],
+)
+def test_sets_that_are_probable_or_listed_by_pages_are_known(tmp_path: Path, text: str, grows: bool) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(text)
+    assert grows is keeps_what_grows_elsewhere([str(file)])
 
 
 @pytest.mark.parametrize("text", ["len(rows) // 1000", "int(size) * 1000", "rows[:1000]", "at = time.time() + 1000"])
