@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -181,6 +181,7 @@ def certify(
         with closing(progress_on(quiet=options["quiet"])) as progress:
             document = run(locators, out, options=chosen, progress=progress)
     except (KeyboardInterrupt, Terminated):
+        _show_what_was_found(out, as_json=options["as_json"])
         leave(f"interrupted: what was found by then is in {out / FILE_NAME}", EXIT_INTERRUPTED)
     _finish(document, out, as_json=options["as_json"], waivers=waivers)
 
@@ -197,6 +198,15 @@ def _finish(document: Document, out: Path, *, as_json: bool, waivers: Sequence[W
     for why in _asides(document):
         click.echo(f"sinkproof: {why}", err=True)
     sys.exit(check.exit_status)
+
+
+def _show_what_was_found(out: Path, *, as_json: bool) -> None:
+    """Of a certification that was interrupted, if it came to write a certificate."""
+    with suppress(OSError, ValueError):
+        document = json.loads((out / FILE_NAME).read_text())
+        if not document["complete"]:
+            _write_reports(document, out)
+            click.echo(json.dumps(document, indent=1) if as_json else _summary(document, out))
 
 
 def _asides(document: Document) -> list[str]:

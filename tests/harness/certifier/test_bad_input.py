@@ -308,8 +308,10 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     started = Started(tmp_path, command_environment, ["files/two-phase", "memory/two-phase"])
     assert len(started.processes()) > 2
     os.killpg(started.process.pid, number)  # a terminal signals the whole process group
-    _, said = started.process.communicate()
+    printed, said = started.process.communicate()
     assert 130 == started.process.returncode
+    assert "? UNKNOWN files/two-phase ended before it was complete: interrupted" in " ".join(printed.split())
+    assert (started.out / "report.html").exists()
     assert f"sinkproof: interrupted: what was found by then is in {started.out / 'certificate.json'}" in said
     assert "Traceback" not in said
     document = load(started.out)
