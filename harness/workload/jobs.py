@@ -223,7 +223,7 @@ EVERY_JOB: Final = {
     ),
     # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
-    SHARED_KEYS_JOB: _spec("both splits have the same keys", source=SHARED_KEYS_INPUT),
+    SHARED_KEYS_JOB: _spec("both splits have the same rows, and keys of digits", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
         "keys and values are empty or long, hold quotes, commas, slashes, line ends, control characters; keys differ "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -310,7 +311,8 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     os.killpg(started.process.pid, number)  # a terminal signals the whole process group
     printed, said = started.process.communicate()
     assert 130 == started.process.returncode
-    assert "? UNKNOWN files/two-phase ended before it was complete: interrupted" in " ".join(printed.split())
+    assert "? UNKNOWN files/two-phase" in " ".join(printed.split())
+    assert "ended before it was complete: interrupted" in printed
     assert (started.out / "report.html").exists()
     assert f"sinkproof: interrupted: what was found by then is in {started.out / 'certificate.json'}" in said
     assert "Traceback" not in said
@@ -322,7 +324,9 @@ def test_an_interrupted_run_leaves_a_readable_certificate_and_nothing_else(
     assert {"unknown"} == {subject["verdict"] for subject in known.values()}
     assert "ended before it was complete: interrupted" in known["files/two-phase"]["why"]
     assert all(shell["schedules_run"] for subject in known.values() for shell in subject["shells"])
-    assert ["process"] == [shell["shell"] for shell in known["files/two-phase"]["shells"]], "what had been run is lost"
+    ran = re.findall(r"files/two-phase .* ([\d,]+) schedules?\b", said)
+    shells = ["process"] if ran and ran[-1] != "0" else []  # on a busy machine it may not have begun
+    assert shells == [shell["shell"] for shell in known["files/two-phase"]["shells"]], "what had been run is lost"
     started.await_no_process()
     assert [] == os.listdir(started.temporary)
 
