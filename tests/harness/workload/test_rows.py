@@ -1,0 +1,72 @@
+"""Keys and values that sinks, targets and readers mistake for others."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
+from sinkproof.workload.job_plans import SECOND_SINK
+from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB, SHARED_KEYS_JOB, input_of
+from sinkproof.workload.ledger import Ledger
+from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT, EDGE_CASE_VALUES, SINKS
+
+Place = tuple[int, int]  # sink, checkpoint
+
+
+def keys_by_place() -> dict[Place, set[str]]:
+    source = input_of(EDGE_CASE_VALUES_JOB)
+    found: dict[Place, set[str]] = {}
+    for row in Ledger(source).rows.values():
+        checkpoint = row.offset // (BATCHES_PER_CHECKPOINT * source.batch_rows)
+        found.setdefault((owner_of_group(key_group(row.key), SINKS), checkpoint), set()).add(row.key)
+    return found
+
+
+def hash_of_java(key: str) -> int:
+    number = 0
+    for unit in key.encode("utf-16-be").decode("latin-1")[1::2]:
+        number = (31 * number + ord(unit)) % (1 << 32)
+    return number
+
+
+@pytest.mark.parametrize(
+    "digest",
+    [
+        lambda key: zlib.crc32(key.encode()),
+        lambda key: zlib.adler32(key.encode()),
+        hash_of_java,
+        lambda key: hashlib.md5(key.encode()).hexdigest()[:10],
+        lambda key: hashlib.sha1(key.encode()).hexdigest()[:10],
+        lambda key: hashlib.sha256(key.encode()).hexdigest()[:10],
+    ],
+    ids=["crc32", "adler32", "java", "md5", "sha1", "sha256"],
+)
+def test_two_keys_of_one_sink_and_checkpoint_have_one_short_digest(digest: Callable[[str], object]) -> None:
+    assert any(len({*map(digest, keys)}) < len(keys) for keys in keys_by_place().values())
+
+
+@pytest.mark.parametrize("key", ["", ".", "..", ".a", "007", "7", "1e3", "1000", "null", "NaN"])
+def test_keys_that_mean_something_elsewhere_come(key: str) -> None:
+    assert any(key in keys for keys in keys_by_place().values())
+
+
+def test_every_unusual_value_comes() -> None:
+    values = {row.value for row in Ledger(input_of(EDGE_CASE_VALUES_JOB)).rows.values()}
+    assert {*EDGE_CASE_VALUES} == values
+    assert len(EDGE_CASE_VALUES) == len(values)
+
+
+def test_rows_of_both_splits_are_equal_but_for_the_split_and_have_keys_of_digits() -> None:
+    rows = Ledger(input_of(SHARED_KEYS_JOB)).rows
+    for (split, offset), row in rows.items():
+        assert row == rows[1 - split, offset]._replace(split=split)
+        assert row.key.isdigit()
+        assert row.key != str(int(row.key))
+
+
+def test_the_id_of_the_second_sink_begins_with_that_of_the_first() -> None:
+    assert SECOND_SINK.startswith("sink-")
