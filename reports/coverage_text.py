@@ -17,7 +17,7 @@ NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
 }
 SIZES: Final[Sequence[Mapping[str, str]]] = (  # a line each: key of the bounds -> noun
     {"sources": "source subtask", "sinks": "sink subtask", "rows": "row", "bytes": "byte", "keys": "key"},
-    {"checkpoints_pending": "pending checkpoint", "restarts": "restart"},
+    {"checkpoints": "checkpoint", "checkpoints_pending": "pending checkpoint", "restarts": "restart"},
 )
 WALL: Final = "wall clock"
 NOT_REACHED: Final = "not reached"

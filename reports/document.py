@@ -173,6 +173,7 @@ class Bounds:
     rows: Annotated[Count, promised("that the sources held")] = 0
     bytes: Annotated[Count, promised("of keys and values")] = 0
     keys: Annotated[Count, promised("distinct ones")] = 0
+    checkpoints: Annotated[Count, promised("that the rows of the sources fill")] = 0
     checkpoints_pending: Annotated[Count, promised("begun, and neither complete nor aborted, at one time")] = 0
     restarts: Annotated[Count, promised("of the job")] = 0
     clocks: Annotated[

@@ -14,6 +14,7 @@ from sinkproof.reports.coverage_text import WALL
 from sinkproof.reports.document import Bounds
 from sinkproof.workload.jobs import input_of, named_job
 from sinkproof.workload.ledger import Ledger
+from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT
 
 MOVING: Final = ("clock-back", "clock-forward", "expire")  # fault kinds
 CONTEXT_CLOCK: Final = "context.clock"
@@ -71,6 +72,13 @@ def largest(subtasks: Iterable[SubtaskPlan]) -> int:
 @cache
 def rows_of(job: str) -> dict[str, int]:
     """All that its sources hold."""
-    rows = Ledger(input_of(job)).rows.values()
+    source = input_of(job)
+    rows = Ledger(source).rows.values()
+    batches = max(-(-number // source.batch_rows) for number in Counter(row.split for row in rows).values())
     size = sum(len(row.key.encode()) + len(row.value.encode()) for row in rows)
-    return {"rows": len(rows), "bytes": size, "keys": len({row.key for row in rows})}
+    return {
+        "rows": len(rows),
+        "bytes": size,
+        "keys": len({row.key for row in rows}),
+        "checkpoints": -(-batches // BATCHES_PER_CHECKPOINT),
+    }

@@ -24,7 +24,16 @@ from ..support.sample_certificate import sample
 from .test_renderers import readable
 
 BACK = "sink[0].write.before#1=clock-back"
-SIZES = {"sources": 2, "sinks": 3, "rows": 7200, "bytes": 63660, "keys": 12, "checkpoints_pending": 3, "restarts": 2}
+SIZES = {
+    "sources": 2,
+    "sinks": 3,
+    "rows": 7200,
+    "bytes": 63660,
+    "keys": 12,
+    "checkpoints": 12,
+    "checkpoints_pending": 3,
+    "restarts": 2,
+}
 CODE = {"file": "my_sink.py", "executed": 12, "killed": 9, "covered": 3, "stopped": 12, "paused": 11}
 STAGES = [
     {"name": "kill at each step", "run": 155, "planned": 155, "finished": True, "skipped": ""},
@@ -34,7 +43,7 @@ STAGES = [
 ]
 SAID = (
     "holds for up to 2 source subtasks, 3 sink subtasks, 7,200 rows, 63,660 bytes, 12 keys in one run",
-    "and up to 3 pending checkpoints, 2 restarts in one run",
+    "and up to 12 checkpoints, 3 pending checkpoints, 2 restarts in one run",
     "clocks moved: context.clock (outage, expire); the wall clock never",
     "my_sink.py: 12 lines executed, 9 killed, 12 stopped, 11 paused, 3 covered by an equal crash; never ran: 7, 9",
     "the endurance job: 10,020 rows committed over 50 x cut, 20 x kill-host",
@@ -142,6 +151,7 @@ def test_bounds_are_those_of_runs_that_finished_on_their_own() -> None:
     assert (2, 2, 24, 3, 0, ()) == (
         *(before.sources, before.sinks, before.rows, before.checkpoints_pending, before.restarts, before.clocks),
     )
+    assert 3 == before.checkpoints
     largest.note(run("job=scale-out", finished=False, restarts=9))
     largest.note(run("job=scale-out"))
     largest.note(run("job=outage"))

@@ -31,7 +31,7 @@ PROMISED = {  # a key less, and readers of certificates break; a key more, and e
     "CodeCoverage": "file executed killed stopped paused never_run handlers_never_run excluded",
     "ShellResult": "shell schedules_run schedules_in_bound kills seconds points_reached points_total lines_reached"
     " lines_total closure",
-    "Bounds": "sources sinks rows bytes keys checkpoints_pending restarts clocks",
+    "Bounds": "sources sinks rows bytes keys checkpoints checkpoints_pending restarts clocks",
     "ClosureResult": "states complete why",
     "PointOutcome": "point fault runs outcome",
     "StageResult": "name run planned finished skipped",
