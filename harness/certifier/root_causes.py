@@ -72,7 +72,7 @@ REPAIRS: Final = {
 
 # A request is often sent in two calls: that is no matter for a target that knows where it ends.
 SENT_IN_PART: Final = re.compile(r"syscall\((?:write|writev|sendto|sendmsg) socket\)")
-DIES_WHILE_SENDING: Final = frozenset({"kill", "kill-job", "land", "short-write"})
+DIES_WHILE_SENDING: Final = frozenset({"kill", "kill-job", "short-write"})
 HALF_A_REQUEST: Final = (
     "the target may accept a request of which only a part has arrived, since its sender has died: see whether it "
     "compares what it has read with the length that was announced"
@@ -141,7 +141,8 @@ def _likely(oracle: str, schedule: Schedule) -> Sequence[str]:
     """Codes, the likeliest first."""
     if any(map(is_inside_service, schedule.faults)):
         return ()  # the sink may be right
-    if oracle != LEFT_BEHIND:
+    is_restored = not schedule.faults or any(fault.kind != "pause" for fault in schedule.faults)
+    if oracle != LEFT_BEHIND and is_restored:
         for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
             return (SHOWN_BY_JOB[job],)
     if schedule.faults and schedule.faults[-1].kind == "unanswered":

@@ -88,7 +88,8 @@ def test_what_is_found_in_a_special_situation_names_it_and_no_canary(schedule: s
 @pytest.mark.parametrize(
     ("schedule", "is_cut"),
     [
-        ("sink[0].syscall(sendto socket)#1=land", True),
+        ("sink[0].syscall(sendto socket)#1=short-write", True),
+        ("sink[0].syscall(sendto socket)#1=land", False),
         ("sink[0].syscall(sendto socket)#1=kill", True),
         ("sink[0].syscall(sendto socket)#1=error", False),
         ("sink[0].syscall(write rows.csv)#1=land", False),
@@ -97,6 +98,12 @@ def test_what_is_found_in_a_special_situation_names_it_and_no_canary(schedule: s
 def test_a_request_that_is_cut_off_may_be_the_targets_fault(schedule: str, is_cut: bool) -> None:
     finding = Finding(oracle="O1", claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
     assert is_cut is (HALF_A_REQUEST in (with_likely_cause(finding).root_cause or ""))
+
+
+def test_a_job_that_restores_with_other_parallelism_tells_nothing_where_nothing_was_restored() -> None:
+    pauses = "job=three-to-two sink[0].line(my_sink.py:7)#1=pause sink[1].line(my_sink.py:7)#1=pause"
+    finding = Finding(oracle="O1", claimed=True, shell="process", schedule=pauses, why="seen", replay="-")
+    assert "R14" not in (with_likely_cause(finding).root_cause or "")
 
 
 def test_what_no_canary_looks_like_gets_no_cause() -> None:
