@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,15 +11,9 @@ from sinkproof.chaos.services.inside_run import CallWindow
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reports.document import SourceLine
 
-Tracing = Callable[[Callable[[str], None]], AbstractContextManager[Any]]
-
 
 def restarts_in(history: Sequence[tuple[Any, ...]]) -> int:
     return max(0, sum(1 for _, _, _, what, _ in history if what == "generation") - 1)
-
-
-def no_tracing(reach: Callable[[str], None]) -> AbstractContextManager[Any]:
-    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,7 +134,7 @@ class MemoizedRuns:
         self.runner, self.audited_every, self.confirms = runner, audited_every, confirms
         self.trace_lines = trace_lines
         self.known: defaultdict[Any, list[JoinPoint]] = defaultdict(list)
-        self.used, self.audited = 0, 0
+        self.used = 0
         self.kept, self.matched = 0, 0
         self.outside = outside_of(runner.contract.given)
         self.marks: list[Mark] = []  # of the last marked run, one for each entry of its trace
@@ -216,7 +216,6 @@ class MemoizedRuns:
         outcomes differ, nothing is reused any more.
         """
         run_result = self.runner.run(reused.schedule, trace_lines=self.trace_lines)
-        self.audited += 1
         if outcome_of(run_result) != outcome_of(reused):
             self.why_not = f"{reused.schedule} ended otherwise than an equal run"
         return run_result

@@ -23,7 +23,6 @@ from sinkproof.chaos.processes.parent_death import reap_orphan
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.host_commands import SECONDS, HostCommands, run_to_its_end
 
-HOSTS_MOST: Final = 200
 TOOLS: Final = ("unshare", "nsenter", "setpriv", "mount", "ip")
 HOLD: Final = "echo ready; exec setpriv --pdeathsig KILL cat"  # ends with its standard input, too
 OF_EACH_HOST: Final = ("/tmp", "/dev/shm")
