@@ -2,7 +2,7 @@
 own, with a name, a time zone, and locks that no other host knows, or a file system that lists folders in another order.
 
 In its own modules only: the libraries that it calls tell processes apart by their true ids, and reach hosts by their
-true names. But the time zone is that of the process, and locks are those of all Python code.
+true names. But the time zone is that of the process; locks, and the order of listings, are those of all Python code.
 """
 
 from __future__ import annotations

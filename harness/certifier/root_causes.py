@@ -77,10 +77,11 @@ HALF_A_REQUEST: Final = (
     "the target may accept a request of which only a part has arrived, since its sender has died: see whether it "
     "compares what it has read with the length that was announced"
 )
+RESTORED: Final = "R14"
 SHOWN_BY_JOB: Final = {  # whatever the fault
     IN_CONTAINERS_JOB: "R2",
     OTHER_HOSTS_JOB: "R4",
-    **dict.fromkeys((*RESCALED_JOBS, *UNEVENLY_RESCALED_JOBS), "R14"),
+    **dict.fromkeys((*RESCALED_JOBS, *UNEVENLY_RESCALED_JOBS), RESTORED),
 }
 LEFT_BEHIND: Final = "O7"
 LOSS_OR_DUPLICATES: Final = frozenset({"O1", "O2", "O10"})
@@ -141,9 +142,8 @@ def _likely(oracle: str, schedule: Schedule) -> Sequence[str]:
     """Codes, the likeliest first."""
     if any(map(is_inside_service, schedule.faults)):
         return ()  # the sink may be right
-    is_restored = not schedule.faults or any(fault.kind != "pause" for fault in schedule.faults)
-    if oracle != LEFT_BEHIND and is_restored:
-        for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
+    for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
+        if SHOWN_BY_JOB[job] != RESTORED or _shows_a_restore(oracle, schedule):
             return (SHOWN_BY_JOB[job],)
     if schedule.faults and schedule.faults[-1].kind == "unanswered":
         return ("R7",)
@@ -151,6 +151,12 @@ def _likely(oracle: str, schedule: Schedule) -> Sequence[str]:
         return found
     alike = Counter(each.root_cause for each in CANARIES if _looks_like(each, oracle, schedule))
     return [code for code, _ in alike.most_common(1)]
+
+
+def _shows_a_restore(oracle: str, schedule: Schedule) -> bool:
+    """Not what is left behind, nor what pauses alone have done."""
+    only_pauses = bool(schedule.faults) and all(fault.kind == "pause" for fault in schedule.faults)
+    return oracle != LEFT_BEHIND and not only_pauses
 
 
 def _shown_by_step(oracle: str, schedule: Schedule) -> Sequence[str]:

@@ -204,7 +204,7 @@ def _show_what_was_found(out: Path, *, as_json: bool) -> None:
     """Of a certification that was interrupted, if it came to write a certificate."""
     with suppress(OSError, ValueError):
         document = json.loads((out / FILE_NAME).read_text())
-        if not document["complete"]:
+        if document.get("complete") is False:
             _write_reports(document, out)
             click.echo(json.dumps(document, indent=1) if as_json else _summary(document, out))
 

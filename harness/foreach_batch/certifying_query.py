@@ -83,7 +83,7 @@ EARLY: Final = "O3"  # the oracle
 class Query:
     """`sentence`: how it differs from the usual one. `batches`: how many rows each has. `outage_seconds` pass on
     `wall_clock` before a restart. `task_dies`: where an error is injected, in place of it. `cores`: of the cluster, and
-    of that of a restart; 0: as many as there are.
+    of that of a restart; 0: as many as there are. `split_by_split`: all rows of the first one come before the second's.
     """
 
     sentence: str
@@ -93,7 +93,7 @@ class Query:
     outage_seconds: float = 0.0
     task_dies: bool = False
     cores: tuple[int, int] = (0, 0)
-    split_by_split: bool = False  # else their rows come in turn
+    split_by_split: bool = False
 
     def identities(self, batch: int) -> list[Identity]:
         first = sum(self.batches[:batch])

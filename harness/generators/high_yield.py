@@ -23,7 +23,7 @@ from sinkproof.generators.fault_sites import (
     spread,
 )
 from sinkproof.generators.feasible import OF_TARGET, of_target, settles
-from sinkproof.generators.interleavings import within
+from sinkproof.generators.interleavings import FIRST_SINK, within
 from sinkproof.generators.rare import (
     MESSAGES,
     SEVEN_DIGITS,
@@ -66,7 +66,6 @@ from sinkproof.workload.jobs import (
 )
 from sinkproof.workload.rows import SINKS
 
-FIRST_SINK: Final = "sink[0]"
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
 NOTIFIED: Final = "notify_complete.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks

@@ -27,7 +27,10 @@ KILL: Final = "kill"
 KINDS_BETWEEN: Final = (KILL, "pause", "stop")
 SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for the locks of each
 COMMIT: Final = "notify_complete.before"
-NOTIFIED_OTHER: Final = {"sink[0]": 2, "sink[1]": 1}  # which notification of the first checkpoint is the other one's
+UNNOTIFIED: Final = {  # the other subtask than this one, of the first checkpoint
+    "sink[0]": Fault(COORDINATOR, "checkpoint.notify", 2, "lose"),
+    "sink[1]": Fault(COORDINATOR, "checkpoint.notify", 1, "lose"),
+}
 OPENED: Final = "open.before"
 IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
 SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
@@ -170,10 +173,7 @@ def short_writes(result: RunResult) -> list[Schedule]:
             found.setdefault((line.get(actor, ""), point), Fault(actor, point, occurrence, SHORT_WRITE.word))
         elif is_line(point):
             line[actor] = point
-    lost = {
-        actor: Fault(COORDINATOR, "checkpoint.notify", of_other, "lose") for actor, of_other in NOTIFIED_OTHER.items()
-    }
-    beside = [Schedule((lost[fault.actor], fault)) for fault in found.values() if fault.actor in lost]
+    beside = [Schedule((UNNOTIFIED[fault.actor], fault)) for fault in found.values() if fault.actor in UNNOTIFIED]
     return [*(Schedule((fault,)) for fault in found.values()), *beside]
 
 

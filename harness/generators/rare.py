@@ -214,7 +214,7 @@ def no_notifications_then_death(baseline: RunResult, death: str) -> Iterator[Sch
 
 
 def folders_in_another_order(campaign: CampaignView) -> Iterator[Schedule]:
-    """Where the code lists folders: without faults, after deaths, and where nothing was notified until a death."""
+    """Where the code lists folders: without faults, after deaths, and with the entries of twelve checkpoints."""
     if has_name(campaign.runner.files, *LISTING):
         deaths = (Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3))
         yield from (Schedule(faults, job=OTHER_LISTINGS_JOB) for faults in ((), *((death,) for death in deaths)))

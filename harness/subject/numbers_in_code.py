@@ -33,7 +33,8 @@ DIGESTS: Final = frozenset(
 WITHOUT_DOCSTRINGS: Final = 2
 IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
 GROWING: Final = re.compile(
-    r"\b(?:pf|bf|cf)\.?m?add\b|bloom|cuckoo|hyperloglog|\b[shz]?scan\b|\blist_?objects|paginat|continuation_?token",
+    r"\b(?:pf|bf|cf)\.?m?add\b|\b[bc]f\(\)|bloom|cuckoo|hyperloglog"
+    r"|\.[shz]?scan\(|['\"][shz]?scan\b|\blist_?objects|paginat|continuation_?token",
     re.IGNORECASE,
 )
 PADDED: Final = re.compile(r"[%:]0(\d{1,2})d|\b(?:zfill|rjust)\((\d{1,2})\b")
@@ -112,7 +113,7 @@ class _WithoutTimes(ast.NodeTransformer):
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
         self.generic_visit(node)
         for at, key in enumerate(node.keys):
-            if isinstance(key, ast.Constant) and str(key.value).lower().endswith(PORT):
+            if isinstance(key, ast.Constant) and _names_port(str(key.value)):
                 node.values[at] = _nothing(node.values[at])
         return node
 
@@ -136,7 +137,12 @@ class _WithoutTimes(ast.NodeTransformer):
 
 
 def _is_port(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and target.id.lower().endswith(PORT)
+    return isinstance(target, ast.Name) and _names_port(target.id)
+
+
+def _names_port(name: str) -> bool:
+    """`port`, `DB_PORT`; but not `export`."""
+    return name.lower().split("_")[-1] == PORT
 
 
 def _called(node: ast.expr) -> str:

@@ -34,6 +34,8 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
         ("O8", "sink[0].open.after#1=lose-power", "R16"),
         ("O1", "job=other-hosts checkpoint.persist.after#1=kill-job", "R4"),
         ("O1", "job=in-containers no-fault", "R2"),
+        ("O1", "job=in-containers sink[0].line(my_sink.py:7)#1=pause", "R2"),
+        ("O1", "job=other-hosts sink[0].line(my_sink.py:7)#1=pause", "R4"),
         ("O2", "sink[0].socket.send#3=unanswered", "R7"),
         ("O1", "job=scale-in checkpoint.persist.after#1=kill-job", "R14"),
         ("O1", "job=sparse+five-to-three no-fault", "R14"),

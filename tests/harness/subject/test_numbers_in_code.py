@@ -86,6 +86,7 @@ def test_a_number_in_a_file_of_settings_beside_it_is_found(tmp_path: Path, name:
         "EPOCH = datetime(1970, 1, 1)",
         "settings = {'host': 'localhost', 'port': 23306}",
         "PORT = 23306",
+        "DB_PORT = 23306",
         "client = connect(port=23306)",
     ],
 )
@@ -107,7 +108,9 @@ def test_what_counts_in_a_byte_is_known_by_its_type(tmp_path: Path) -> None:
     ("text", "grows"),
     [
         ("redis.call('PFADD', KEYS[1], ARGV[1])", True),
-        ("client.bf().add(done, part)", False),
+        ("client.bf().add(done, part)", True),
+        ("redis.call('SSCAN', KEYS[1], cursor)", True),
+        ("found = find(part)  # no need to scan", False),
         ("client.execute_command('BF.ADD', done, part)", True),
         ("from pybloom_live import ScalableBloomFilter", True),
         ("cursor, parts = client.sscan('done')", True),
@@ -122,7 +125,17 @@ def test_sets_that_are_probable_or_listed_by_pages_are_known(tmp_path: Path, tex
     assert grows is keeps_what_grows_elsewhere([str(file)])
 
 
-@pytest.mark.parametrize("text", ["len(rows) // 1000", "int(size) * 1000", "rows[:1000]", "at = time.time() + 1000"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXPORT = 1000",
+        "settings = {'rows_per_report': 1000}",
+        "len(rows) // 1000",
+        "int(size) * 1000",
+        "rows[:1000]",
+        "at = time.time() + 1000",
+    ],
+)
 def test_a_thousand_that_may_count_rows_is_found(tmp_path: Path, text: str) -> None:
     file = tmp_path / "sink.py"
     file.write_text(text)
