@@ -113,6 +113,21 @@ def test_right_sinks_pass_what_harms_others(
     assert results.coverage.runs >= runs_least
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("expires_after", "jobs"), [(None, {"long-idle"}), (60.0, set())])
+def test_messages_fail_while_a_day_passes_where_no_transaction_expires(
+    expires_after: float | None, jobs: set[str], tmp_path: Path
+) -> None:
+    contract = load(f"{SUPPORT / 'harmed_parts.py'}:PartFiles")
+    if expires_after is not None:
+        contract.expires_after = expires_after
+    with process_runner(contract, Scratch(name="idle", path=tmp_path, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
+        found = {schedule.job for schedule in messages_in_other_jobs(campaign) if schedule.faults}
+    assert jobs == found & {"long-idle"}
+    assert "sparse" in found
+
+
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "found"), [("WrittenShort", {"O1"}), ("PartFiles", set())])
