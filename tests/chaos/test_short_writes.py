@@ -48,12 +48,15 @@ def test_a_death_after_half_of_a_write_leaves_this_half(server: ForkServer, tmp_
         ("sendfile", "os.sendfile(f, there, None, 1 << 20)"),
         ("copy_file_range", "os.copy_file_range(there, f, 1 << 20)"),
         ("copy_file_range", "os.copy_file_range(there, f, 1 << 20, done, done)"),
+        ("copy_file_range", "c.copy_file_range(there, ctypes.byref(at), f, ctypes.byref(to), 10 - done, 0)"),
+        ("sendfile", "c.sendfile(f, there, ctypes.byref(at), 10 - done)"),
     ],
 )
 def test_half_of_what_is_copied_or_gathered_arrives_and_the_rest_after_it(
     server: ForkServer, tmp_path: Path, call: str, step: str
 ) -> None:
     program = f"""data, done = b"0123456789", 0
+c, at, to = ctypes.CDLL(None), ctypes.c_longlong(0), ctypes.c_longlong(0)  # C programs go on from these positions
 there, f = os.open("there", os.O_RDONLY), os.open("f", os.O_WRONLY | os.O_CREAT)
 while done < len(data):
     done += {step}
