@@ -12,6 +12,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from errno import ECONNRESET
 from typing import Any, Final
 
 from sinkproof.chaos.lines import Unanswered
@@ -37,8 +38,9 @@ class Unavailable(OSError):
 
 @contextmanager
 def socket_points(reach: Callable[[str], None]) -> Iterator[None]:
-    """`reach` is called right before bytes are sent; an OSError that it raises is raised by the call, and ends the
-    connection: before they are sent, or (Unanswered) after the reply to them has come. Unavailable is not raised.
+    """`reach` is called right before bytes are sent. An OSError that it raises ends the connection: before they are
+    sent, or (Unanswered) after the reply to them has come. The call raises ConnectionResetError, as a real one would:
+    clients connect again for that. Unavailable is not raised.
     """
     for name in METHODS:
         setattr(socket.socket, name, _watched(getattr(socket.socket, name), reach))
@@ -57,13 +59,13 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
             except Unavailable:
                 if REQUEST.match(arguments[0]):
                     _answer_instead(connection)
-            except Unanswered:
+            except Unanswered as injected:
                 send(connection, *arguments)
                 _drop_reply(connection)
-                raise
-            except OSError:
+                raise ConnectionResetError(ECONNRESET, str(injected)) from None
+            except OSError as injected:
                 _disconnect(connection)
-                raise
+                raise ConnectionResetError(ECONNRESET, str(injected)) from None
         return send(connection, *arguments)
 
     return send_watched

@@ -80,8 +80,9 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
         yield f"statements for exceptions that never ran: {left}"
     if subject.contract.kind == "sink" and not (subject.contract.is_ours or subject.calls_passed):
         yield NO_CALL
+    yield from _alone_on_its_target(subject)
     if subject.contract.kind == "foreach_batch":
-        yield from (f"{name} names SIGTERM, which no driver got" for name in _files_naming_sigterm(subject))
+        yield from (f"{name} names SIGTERM, which no driver got" for name in _files_naming(subject, b"SIGTERM"))
     for shell in subject.shells:
         if shell.outward is not None and shell.outward.native and shell.outward.unwatched:
             yield f"{INTERIOR_OF_NATIVE_CODE}: {shell.outward.unwatched}"
@@ -90,6 +91,15 @@ def beside_upheld(subject: SubjectProgress) -> Iterator[str]:
                 f"what {', '.join(shell.outward.peers)} did inside with what it was sent was not examined, nor what "
                 "expires there: its clock was not moved"
             )
+
+
+def _alone_on_its_target(subject: SubjectProgress) -> Iterator[str]:
+    """Names that a sink makes of its `sink_id` keep it apart from others, or do not: no job had two."""
+    contract = subject.contract
+    if contract.kind != "sink" or contract.is_ours or contract.offers("second_sink"):
+        return
+    for name in _files_naming(subject, b"sink_id"):
+        yield f"{name} names sink_id, and no second sink wrote to the same target: the contract has no second_sink"
 
 
 def _unseen_interior(subject: SubjectProgress) -> str:
@@ -251,12 +261,12 @@ def _never_asked_to_end(subject: SubjectProgress) -> str:
     """Where its code may handle SIGTERM; empty if the process shell has looked, which sees whether it does."""
     if subject.contract.kind != "sink" or any(shell.shell == "process" for shell in subject.shells):
         return ""
-    files = _files_naming_sigterm(subject)
+    files = _files_naming(subject, b"SIGTERM")
     return next((f"{name} names SIGTERM, which no process got; run it --on process as well" for name in files), "")
 
 
-def _files_naming_sigterm(subject: SubjectProgress) -> Iterator[str]:
-    return (name for path, name in subject.own_code.files.items() if b"SIGTERM" in Path(path).read_bytes())
+def _files_naming(subject: SubjectProgress, word: bytes) -> Iterator[str]:
+    return (name for path, name in subject.own_code.files.items() if word in Path(path).read_bytes())
 
 
 def _never_struck_code(subject: SubjectProgress) -> str:

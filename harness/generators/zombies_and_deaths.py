@@ -1,7 +1,8 @@
-"""Zombies that resume and then die, and zombies that resume when two successors have been there.
+"""Zombies that resume and then die, that resume when two successors have been there, or without their connection.
 
 A commit of several steps repairs what a dead attempt has left, until a zombie dies in the middle of one that is done
-already. A fence may tell an attempt from its successor, and not from the one after that.
+already. A fence may tell an attempt from its successor, and not from the one after that; and it may hold for the
+connection that was fenced, and not for the one that a client opens instead.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from typing import Final
 
 from sinkproof.chaos.points import is_interior
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 from sinkproof.generators.interleavings import within
 
 COMMIT: Final = "notify_complete"
+CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")
+CUT_OFF_MOST: Final = 12  # in each of these calls
 ZOMBIES_MOST: Final = 24  # lines of a commit, evenly: at each of them a run tells what the zombie goes on with
 
 
@@ -28,7 +32,20 @@ def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedul
     unknown = [zombie for zombie in zombies if zombie not in waited_for]
     runs = [campaign.run_traced(zombie) for zombie in evenly(unknown, ZOMBIES_MOST)]
     resumed = [run for run in runs if run.fired and not run.resumed_early]
-    yield from in_turn((map(_with_second_successor, resumed), *map(_own_deaths, resumed)))
+    yield from in_turn((_cut_off(campaign), map(_with_second_successor, resumed), *map(_own_deaths, resumed)))
+
+
+def _cut_off(campaign: CampaignView) -> Iterator[Schedule]:
+    """Zombies of which the first request fails, after a line of a call that sends some over TCP."""
+    baseline = campaign.traced_baseline
+    if all(point != SENDS for _, point in baseline.trace):
+        return
+    for call in CUT_OFF_IN:
+        for fault in evenly(list(within(baseline, call, "stop")), CUT_OFF_MOST):
+            run = campaign.run_traced(Schedule((fault,)))
+            sent = next((place for place in _after_it_resumed(run, fault, until=call) if place[0] == SENDS), None)
+            if sent is not None and not run.resumed_early:
+                yield Schedule((fault, Fault(fault.actor, *sent, "error")))
 
 
 def _with_second_successor(run: RunResult) -> Schedule:
@@ -41,15 +58,18 @@ def _own_deaths(run: RunResult) -> Iterator[Schedule]:
     """At each line that the zombie goes on with, the first and the last time."""
     (fault,) = run.schedule.faults
     times: dict[str, list[int]] = {}
-    for point, occurrence in _after_it_resumed(run, fault):
-        times.setdefault(point, []).append(occurrence)
+    for point, occurrence in _after_it_resumed(run, fault, until=COMMIT):
+        if is_interior(point):
+            times.setdefault(point, []).append(occurrence)
     for point, occurrences in times.items():
         for occurrence in dict.fromkeys((occurrences[0], occurrences[-1])):
             yield Schedule((fault, Fault(fault.actor, point, occurrence, "kill")))
 
 
-def _after_it_resumed(run: RunResult, fault: Fault) -> Iterator[tuple[str, int]]:
-    """What its actor passes outside of its successor's calls, until the call that it was suspended in is over."""
+def _after_it_resumed(run: RunResult, fault: Fault, *, until: str) -> Iterator[tuple[str, int]]:
+    """What its actor passes outside of its successor's calls, until the call that it was suspended in is over: lines,
+    system calls, and what is sent.
+    """
     is_suspended, call = False, ""
     for actor, point, occurrence in passes(run):
         if actor != fault.actor:
@@ -58,9 +78,9 @@ def _after_it_resumed(run: RunResult, fault: Fault) -> Iterator[tuple[str, int]]
             is_suspended = (point, occurrence) == (fault.point, fault.occurrence)
         elif call:
             call = "" if point == f"{call}.after" else call
-        elif is_interior(point):
+        elif is_interior(point) or point == SENDS:
             yield point, occurrence
         elif point.endswith(".before"):
             call = point.removesuffix(".before")
-        elif point == f"{COMMIT}.after":
+        elif point == f"{until}.after":
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered, holds_rows, in_flight
@@ -60,6 +62,6 @@ class CheckpointRows:
         if checkpoint_id > (self.complete[-1][0] if self.complete else 0):
             yield name, ()
             return
-        covering = [upto for number, upto in self.complete if number <= checkpoint_id]
-        if covering and (hidden := covering[-1] - visible):
+        complete_by_then = bisect_right(self.complete, checkpoint_id, key=itemgetter(0))
+        if complete_by_then and (hidden := self.complete[complete_by_then - 1][1] - visible):
             yield name, tuple(sorted(hidden))

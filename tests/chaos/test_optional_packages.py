@@ -34,6 +34,7 @@ def test_the_command_names_what_the_extra_declares(extra: str, project: Path) ->
     assert sorted(map(same, declared(project)[extra]), key=sorted) == sorted(map(same, libraries), key=sorted)
 
 
+@pytest.mark.slow
 def test_every_extra_that_the_product_asks_for_is_declared(project: Path, project_files: list[str]) -> None:
     asked = {
         node.args[0].value

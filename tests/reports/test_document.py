@@ -162,6 +162,7 @@ def test_the_promised_keys_of_each_part_are_these() -> None:
     assert PROMISED == found
 
 
+@pytest.mark.slow
 def test_the_loader_refuses_what_the_published_schema_refuses_and_names_the_place() -> None:
     """The sample without one of its keys, or with a value of another kind there: for each key of each part."""
     published, whole = jsonschema.Draft202012Validator(certificate_file.schema()), shortened(sample())

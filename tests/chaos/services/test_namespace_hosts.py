@@ -180,6 +180,7 @@ def test_what_dies_of_its_parents_death_was_killed_with_its_host_and_no_zombie_o
     assert said.stdout.splitlines() == ["True {9}", ""], said.stderr
 
 
+@pytest.mark.slow
 def test_an_external_system_has_the_same_address_on_each_host_until_its_way_is_cut(hosts: NamespaceHosts) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, ServiceRelays(hosts) as relays:
         port = listening.getsockname()[1]

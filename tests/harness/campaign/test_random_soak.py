@@ -56,6 +56,7 @@ def test_a_finding_of_a_soak_is_one_short_schedule_that_replay_shows_again(soake
     assert list(Path(".hypothesis/examples").iterdir()), "the failing example is kept"
 
 
+@pytest.mark.slow
 def test_a_right_sink_is_soaked_for_the_whole_time_and_the_results_say_how_much(soaked: Any) -> None:
     results = soaked("CarefulContract", seconds=0.5)
     assert [] == results.findings

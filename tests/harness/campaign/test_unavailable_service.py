@@ -30,7 +30,7 @@ RUNS_LEAST = 10
     [
         ("Unchecked", STAGE, {"O1"}),
         ("UncheckedFirst", REFUSED, {"O2"}),
-        ("Checked", REFUSED, set()),
+        pytest.param("Checked", REFUSED, set(), marks=pytest.mark.longer),
         ("CheckedFirst", REFUSED, set()),
     ],
 )

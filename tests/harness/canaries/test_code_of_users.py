@@ -32,7 +32,7 @@ def test_a_control_in_code_of_users_is_acquitted(name: str, contract: type, shel
     assert not result.convicted, result.why
 
 
-@pytest.mark.slow
+@pytest.mark.longer  # test_unusual_situations.py has others that are found there
 @pytest.mark.parametrize("canary", CANARIES_OF_TESTS, ids=lambda canary: canary.name)
 def test_what_only_an_unusual_situation_shows_is_searched_and_convicted(canary: Canary) -> None:
     result = try_canary(canary, "process", run_as=campaign_in(search_unusual_situations))

@@ -217,6 +217,15 @@ def test_handlers_that_never_ran_are_said_beside_upheld(file: Path) -> None:
     assert "statements for exceptions that never ran: 1" in judged(file).why
 
 
+def test_a_sink_that_names_its_id_and_was_alone_has_that_said_beside_upheld(file: Path) -> None:
+    assert "sink_id" not in judged(file).why
+    file.write_text(SINK.replace("return 1", "self.name = self.context.sink_id"))
+    result = judged(file)
+    assert "upheld" == result.verdict
+    assert "my_sink.py names sink_id, and no second sink wrote to the same target" in result.why
+    assert "sink_id" not in judged(file, second_sink=print).why
+
+
 # -- from the command's point of view ------------------------------------------------------------------
 
 INSTALLED = """\

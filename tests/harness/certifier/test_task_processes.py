@@ -52,6 +52,7 @@ def work(inside: Inside, task: Task) -> None:
         reporting.send("result", "done")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("locator", "shell", "other", "learns"),
     [
@@ -86,6 +87,7 @@ def end_with_a_finding(inside: Inside, task: Task) -> None:
     Reporting(inside).send("result", outcome)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("locator", "learns"), [(CONVICTED, True), ("sinks.py:Unclaimed", False)])
 def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of_it(
     locator: str, learns: bool, monkeypatch: pytest.MonkeyPatch

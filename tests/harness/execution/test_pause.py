@@ -125,6 +125,7 @@ class Locking:
 """
 
 
+@pytest.mark.slow
 def test_a_reader_waits_once_for_what_an_attempt_holds_that_is_suspended_there(tmp_path: Path) -> None:
     (tmp_path / "locking.py").write_text(LOCKING)
     (tmp_path / "scratch").mkdir()

@@ -78,6 +78,7 @@ def test_what_a_larger_cluster_has_left_is_there_beside_what_a_smaller_one_write
     assert [["O2"], ["O2"], []] == found
 
 
+@pytest.mark.slow
 def test_deaths_in_the_larger_cluster_are_tried(query: Callable[[str], SimulatedQuery]) -> None:
     made = query("replace")
     results = FunctionResults(made.contract, made.scratch, progress=SILENT)

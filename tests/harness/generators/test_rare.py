@@ -88,14 +88,22 @@ def broken_claims(pair: str, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert", "files/masked"])
+@pytest.mark.parametrize("pair", ["memory/two-phase", "memory/write-ahead-upsert", "files/masked"])
 def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
     assert [] == broken_claims(pair, tmp_path)
 
 
 @pytest.mark.longer
 @pytest.mark.parametrize(
-    "pair", ["files/two-phase", "files/write-ahead", "files/write-ahead-upsert", "files/idempotent", "files/plain"]
+    "pair",
+    [
+        "memory/masked",
+        "files/two-phase",
+        "files/write-ahead",
+        "files/write-ahead-upsert",
+        "files/idempotent",
+        "files/plain",
+    ],
 )
 def test_our_other_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
     assert [] == broken_claims(pair, tmp_path)

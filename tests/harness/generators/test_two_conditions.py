@@ -95,6 +95,20 @@ def test_zombies_die_and_have_two_successors(name: str, struck: str, tmp_path: P
     assert struck or not [each for each in results.findings if each.claimed]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("NewSession", {"O2"}), ("GreetsAgain", set())])
+def test_the_first_request_of_a_zombie_fails(name: str, found: set[str], tmp_path: Path) -> None:
+    """As its connection was reset while it was suspended: its client opens another one, which was not fenced."""
+
+    def generator(campaign: Any) -> Iterator[Schedule]:
+        schedules = zombies_and_deaths(campaign)
+        return (each for each in schedules if [fault.kind for fault in each.faults] == ["stop", "error"])
+
+    results = results_of(name, generator, tmp_path, ends=bool(found), file=SUPPORT / "fenced_sessions.py")
+    assert results.coverage.runs > 8
+    assert found == {finding.oracle for finding in results.findings if finding.claimed}
+
+
 def test_zombies_that_others_wait_for_are_left_out(tmp_path: Path) -> None:
     def generator(campaign: Any) -> Iterator[Schedule]:
         zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, "notify_complete", "stop")]
@@ -145,6 +159,7 @@ def test_power_is_lost_after_the_maker_of_a_folder_has_died(name: str, is_wrong:
     assert is_wrong or results.coverage.runs >= 10
 
 
+@pytest.mark.slow
 def test_the_stage_of_what_harms_only_together_has_these_meetings(tmp_path: Path) -> None:
     contract = load(f"{SINKS}:ReplacesDeadLetters")
     with process_runner(contract, Scratch(name="all", path=tmp_path, shell="process")) as runner:
@@ -155,6 +170,7 @@ def test_the_stage_of_what_harms_only_together_has_these_meetings(tmp_path: Path
             assert set() < set(generator(campaign)) <= of_stage
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("watch_of_system_calls")
 def test_the_stage_of_power_losses_has_those_after_a_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contract = load(f"{SUPPORT / 'forced_parts.py'}:ForcedParts")

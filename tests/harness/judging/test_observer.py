@@ -15,6 +15,7 @@ from sinkproof.workload.jobs import HUNDREDS_OF_CHECKPOINTS_JOB, MANY_CHECKPOINT
 from sinkproof.workload.ledger import Identity
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("job", "least", "most"),
     [(MANY_CHECKPOINTS_JOB, 12, 15), (HUNDREDS_OF_CHECKPOINTS_JOB, DECISIONS_READ + 60, DECISIONS_READ + 80)],

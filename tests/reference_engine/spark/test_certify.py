@@ -15,6 +15,8 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.spark_campaign import FULL_SECONDS, SparkCampaign
 from sinkproof.campaign.spark_endurance import EnduranceJob, EndurancePlan
 from sinkproof.campaign.spark_plan import SPARK_PLAN
+from sinkproof.canaries.catalogue import CONTROLS_ON_SPARK
+from sinkproof.canaries.conviction import canaries_for
 from sinkproof.chaos.schedule import parse
 from sinkproof.cli.certify_command import default_budget
 from sinkproof.execution.spark_row_difference import Difference
@@ -166,10 +168,11 @@ def test_no_number_of_a_campaign_is_more_than_what_its_processes_have_logged(
 
 @pytest.mark.slow
 def test_the_command_upholds_a_right_sink_on_spark(sinkproof_command: Command) -> None:
-    done = sinkproof_command(
-        "certify", "files/two-phase", "--on", "spark", "--budget", "least", "--no-canaries", "--json"
-    )
+    done = sinkproof_command("certify", "files/two-phase", "--on", "spark", "--budget", "least", "--json")
     document = json.loads(done.stdout)
+    tried = document["canaries"]
+    assert len(canaries_for("spark")) + CONTROLS_ON_SPARK == len(tried)
+    assert [] == [(each["name"], each["why"]) for each in tried if each["convicted"] is each["control"]]
     (subject,) = document["subjects"]
     assert (0, "upheld", "exactly-once") == (done.returncode, subject["verdict"], subject["grade"]), subject["why"]
     (shell,) = subject["shells"]

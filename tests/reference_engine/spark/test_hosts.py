@@ -127,6 +127,7 @@ def test_executors_are_waited_for_and_their_lack_is_an_error(hosts: StandaloneSp
     assert said[0].endswith("of 100 slots, for 0 s at most")
 
 
+@pytest.mark.slow
 def test_hosts_end_with_what_holds_them_and_share_one_folder(tmp_path: Path) -> None:
     with NamespaceHosts(3, shared=[tmp_path]) as made:
         run_on(made, 1, f"touch {tmp_path}/from-1; touch /tmp/own; sleep 600 >/dev/null 2>&1 &")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+import pytest
+
 from sinkproof.reports.ci import github_annotations
 from sinkproof.reports.ci.github_annotations import CUT, SHOWN_MOST, SUMMARY_BYTES_MOST, summary
 from sinkproof.reports.ci.violations import violations
@@ -68,6 +70,7 @@ def test_a_waived_violation_is_a_notice() -> None:
     assert "::waived: moved in March%0A" in notice
 
 
+@pytest.mark.slow
 def test_a_summary_fits_into_what_is_left_of_its_limit() -> None:
     document = sample()
     whole = summary(document, waivers=["VIOLATED, 1 waived"])
