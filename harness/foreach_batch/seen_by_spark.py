@@ -18,13 +18,14 @@ SETTING: Final = "spark.sql.session.timeZone"
 ZONES: Final = {False: "-11:00", True: "+13:00"}  # a day apart, at each moment
 CORES: Final = "spark.default.parallelism"  # what a session says, unless it is told how many there are
 SHUFFLED: Final = "spark.sql.shuffle.partitions"
+SETS_A_ZONE: Final = re.compile(r"\s*set\s+(?:time\s+zone|spark\.sql\.session\.timezone)\b", re.IGNORECASE)
 ASKED: Final = re.compile(r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b")
 
 
 @contextmanager
 def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool) -> Iterator[None]:
-    """The next day, or the one before. Only where the code of `files` names the clock: zones also change how times of
-    rows are written.
+    """The next day, or the one before, also if the function sets a zone. Only where the code of `files` names the
+    clock: zones also change how times of rows are written.
     """
     if not any(map(asks_spark_for_the_time, files)):
         yield
@@ -33,9 +34,33 @@ def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool
     assert before is not None
     session.conf.set(SETTING, ZONES[is_next])
     try:
-        yield
+        with zone_kept(session, ZONES[is_next]):
+            yield
     finally:
         session.conf.set(SETTING, before)
+
+
+@contextmanager
+def zone_kept(session: SparkSession, zone: str) -> Iterator[None]:
+    """A function that sets a zone, by the configuration or in SQL, finds `zone` in its place."""
+    configuration: Any = type(session.conf)
+    sessions: Any = type(session)
+    set_one, run_sql = configuration.set, sessions.sql
+
+    def set_and_keep(self: Any, key: str, value: Any) -> None:
+        set_one(self, key, zone if key == SETTING else value)
+
+    def run_and_keep(self: Any, text: str, *arguments: Any, **named: Any) -> Any:
+        answer = run_sql(self, text, *arguments, **named)
+        if SETS_A_ZONE.match(text):
+            set_one(self.conf, SETTING, zone)
+        return answer
+
+    configuration.set, sessions.sql = set_and_keep, run_and_keep
+    try:
+        yield
+    finally:
+        configuration.set, sessions.sql = set_one, run_sql
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from ...support.explored_functions import FUNCTIONS
 
 
 class Session:
-    """The settings of a session."""
+    """The settings of a session; as SQL it knows one of them."""
 
     def __init__(self) -> None:
         self.conf, self.settings = self, {SETTING: "UTC"}
@@ -40,6 +40,9 @@ class Session:
 
     def set(self, name: str, value: str) -> None:
         self.settings[name] = value
+
+    def sql(self, text: str) -> None:
+        self.set(SETTING, text.rpartition(" ")[2])
 
 
 @pytest.mark.parametrize(
@@ -60,6 +63,20 @@ def test_a_day_passes_where_the_code_asks_spark_for_it(code: str, zones: tuple[s
             seen.append(session.get(SETTING))
         assert "UTC" == session.get(SETTING)
     assert zones == tuple(seen)
+
+
+@pytest.mark.parametrize("said", ["SET TIME ZONE UTC", " set spark.sql.session.timeZone = UTC", ""])
+def test_it_passes_also_where_the_code_sets_a_zone(said: str, tmp_path: Path) -> None:
+    file = tmp_path / "function.py"
+    file.write_text("current_date()")
+    session: Any = Session()
+    with day_of_spark(session, [str(file)], is_next=True):
+        session.sql(said) if said else session.conf.set(SETTING, "UTC")
+        assert "+13:00" == session.get(SETTING)
+        session.conf.set("another", "value")
+        assert "value" == session.get("another")
+    session.set(SETTING, "Europe/Berlin")
+    assert "Europe/Berlin" == session.get(SETTING)
 
 
 @pytest.mark.slow
