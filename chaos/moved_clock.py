@@ -1,6 +1,7 @@
 """Moves the wall clock of this process; the monotonic clock goes on undisturbed.
 
-Python code sees the moved clock, in `time`, `datetime` and `uuid`. Native code and other processes see the true one.
+Python code sees the moved clock, in `time`, `datetime` and `uuid`, and in SQLite by connections of Python. Other native
+code and other processes see the true one.
 Fork servers import this module, so that attempts need not.
 """
 
@@ -10,7 +11,7 @@ import os
 import sys
 import time
 
-from sinkproof.chaos.wall_clock import WallClock
+from sinkproof.chaos.wall_clock import Moved, WallClock
 
 imported = sys.modules.get("pytest")
 sys.modules["pytest"] = imported  # type: ignore[assignment]  # None: not found; only a plugin imports it, for long
@@ -30,10 +31,12 @@ class MovedClock:
         self._start, self._shown = clock.start, seconds
         self._travel = travel(clock.start + seconds, tick=True)
         self._traveller = self._travel.start()
+        Moved.is_moved = True
 
     def stop(self) -> None:
         """The true clock, from now on; the time zone stays."""
         self._travel.stop()
+        Moved.is_moved = False
 
     def show(self, seconds: float) -> None:
         """The clock ticks on by itself between two calls, so it goes back only if `seconds` do."""

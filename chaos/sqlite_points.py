@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 from sinkproof.chaos.lines import FILE_READ
+from sinkproof.chaos.wall_clock import Moved
 
 ACTIONS: Final = {
     sqlite3.SQLITE_INSERT: "file.change_rows",
@@ -80,6 +81,10 @@ def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any,
     path = os.fsdecode(database).removeprefix("file:").partition("?")[0]
     if os.path.abspath(path).startswith(folder):
         connection.set_authorizer(authorizer)
+    if Moved.is_moved:
+        from sinkproof.chaos.sqlite_clock import go_by_pythons_clock
+
+        go_by_pythons_clock(connection)
     return connection
 
 

@@ -17,6 +17,12 @@ HALF_AN_HOUR_SECONDS: Final = 1800.0
 YEAR_SECONDS: Final = 366 * DAY_SECONDS
 
 
+class Moved:
+    """Whether Python shows another time in this process than the machine does."""
+
+    is_moved = False
+
+
 @dataclass(frozen=True, slots=True)
 class WallClock:
     """What an attempt's wall clock shows: `start` (seconds since 1970) and what its `context.clock` shows.

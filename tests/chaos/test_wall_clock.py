@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.moved_clock import MovedClock
+from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.wall_clock import WallClock, shift_file_times
 
 NEW_YEARS_EVE = datetime(2023, 12, 31, 23, 30, tzinfo=UTC).timestamp()
@@ -36,6 +38,25 @@ def test_the_wall_clock_moves_and_the_monotonic_clock_does_not() -> None:
     before, after, passed = in_a_process(dates_and_monotonic)
     assert (before, after) == ("2023-12-31 23:30:01", "2024-01-01 00:15")
     assert 0 <= passed < 45 * 60
+
+
+def days_of_sqlite() -> list[tuple[Any, ...]]:
+    clock = MovedClock(WallClock(start=NEW_YEARS_EVE), 0.0)
+    with sqlite_points(Path("/no/folder"), lambda point: None):
+        connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE rows (at DEFAULT CURRENT_TIMESTAMP, day AS (date(at)))")
+    connection.execute("CREATE INDEX by_day ON rows (date(at))")
+    connection.execute("INSERT INTO rows DEFAULT VALUES")
+    asked = "SELECT date('now'), datetime('NOW', '-1 day'), strftime('%Y'), date('2020-02-28', '+1 day'), unixepoch()"
+    (row,) = connection.execute(asked).fetchall()
+    clock.show(3600.0)
+    return [row, *connection.execute("SELECT *, CURRENT_DATE FROM rows").fetchall()]
+
+
+def test_sqlite_goes_by_the_clock_that_python_shows() -> None:
+    asked, kept = in_a_process(days_of_sqlite)
+    assert asked == ("2023-12-31", "2023-12-30 23:30:00", "2023", "2020-02-29", int(NEW_YEARS_EVE))
+    assert kept == ("2023-12-31 23:30:00", "2023-12-31", "2024-01-01")
 
 
 def local_hours() -> list[str]:
