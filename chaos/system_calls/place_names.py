@@ -77,6 +77,11 @@ class Tracee:
             memory.seek(address)
             memory.write(data)
 
+    @property
+    def program(self) -> str:
+        """The name of its file."""
+        return os.path.basename(os.readlink(f"/proc/{self.thread}/exe"))
+
     def text(self, address: int) -> str:
         """Up to its zero byte; the page after that need not exist."""
         found = b""

@@ -92,7 +92,8 @@ def _watched_if_needed(
     if not any(is_system_call(fault.point) or not (copies or fault.kind in FAILING) for fault in schedule.faults):
         yield None
         return
-    watch = watched_query if copies else struck_drivers
+    fails = any(is_system_call(fault.point) and fault.kind in FAILING for fault in schedule.faults)
+    watch = watched_query if copies and not fails else struck_drivers
     try:
         with (
             heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),

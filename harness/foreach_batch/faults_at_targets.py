@@ -38,6 +38,7 @@ EDGES_MOST: Final = 12  # deaths, each of a driver that takes seconds to start: 
 DEATHS_MOST: Final = 36
 MORE_MOST: Final = 4  # as for EDGES_MOST, where batches are large
 ERRORS_MOST: Final = 24
+COPIED_ERRORS_MOST: Final = 12  # of calls of libraries, where the target can be copied
 ELSEWHERE_MOST: Final = 8
 
 
@@ -71,6 +72,21 @@ def strike_calls(
         results.unknowns.append(f"deaths inside single calls were not examined: {why}")
     else:
         results.notes.remove(INTERIOR)
+    return run
+
+
+def fail_calls(
+    open_drivers: OpenDrivers, query: SimulatedQuery, results: FunctionResults, *, ends: Deadline | None
+) -> int:
+    """Errors of calls that libraries make in native code, and programs: those of Python fail in the simulated query,
+    and jobs of Spark as a whole. How many runs it took. `ends`: of a budget that holds. Raises NotWatched, NotRun.
+    """
+    run = 0
+    with open_drivers() as drivers:
+        faults = errors_at([call for call in drivers.calls() if not call.of_spark])[:COPIED_ERRORS_MOST]
+        for fault in takewhile(lambda fault: ends is None or not ends.over, faults):
+            strike(Schedule((fault,)), drivers, query, results=results)
+            run += 1
     return run
 
 

@@ -11,6 +11,7 @@ from sinkproof.campaign.stage import Plan, Stage, StageCoverage
 from sinkproof.campaign.workers.idle_cores import runnable_per_core
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.foreach_batch.certifying_query import (
     BATCH_ROWS,
     BATCHES,
@@ -29,11 +30,12 @@ from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
 from sinkproof.foreach_batch.failing_jobs import errors, errors_elsewhere, retried_tasks
-from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, strike_calls
+from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, fail_calls, strike_calls
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
+from sinkproof.foreach_batch.watched_query import NotRun
 from sinkproof.reports.document import ClosureResult
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, widths_of_padded_numbers
@@ -135,6 +137,17 @@ class SimulatedFunctionCampaign(Campaign):
             found = look_inside(*(self.watch, self.exploration, self.results), deadline=self.deadline, ends=self.ends)
         if found is not None:
             crash_inside_calls(found, self.exploration, self.results)
+
+    def fail_inside(self) -> None:
+        if self.drivers is None:
+            self.stage.skipped = "no driver is watched"
+            return
+        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+            try:
+                self.stage.run = fail_calls(self.drivers, self.query, self.results, ends=self.ends)
+            except (NotWatched, NotRun) as why:
+                self.stage.skipped = str(why)
+        self.stop_if_asked()
 
     def strike_calls(self) -> None:
         """What cannot be copied is struck as it is, by real deaths."""
@@ -311,6 +324,7 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     MANY_MORE_BATCHES,
     Stage(name="deaths where only such batches lead", schedules=SimulatedFunctionCampaign.deaths_in_other_batches),
     Stage(name="a death inside one call", explore=SimulatedFunctionCampaign.crash_inside),
+    Stage(name="an error inside one call", explore=SimulatedFunctionCampaign.fail_inside),
     Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
     SMALLER_CLUSTERS,
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),

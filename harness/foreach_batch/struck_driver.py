@@ -35,7 +35,7 @@ class CallsToTarget(CallsPassed):
         self.calls: list[CallToTarget] = []
 
     def examine(self, death: Fault) -> None:
-        self.calls.append(CallToTarget(death, self.line, self.last))
+        self.calls.append(CallToTarget(death, self.line, self.last, self.of_spark))
 
 
 class StruckDriver(WatchedDriver):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ENTRY: Final = "sinkproof.foreach_batch.watched_query:serve"
+JVM: Final = "java"
 BATCH: Final = 1  # the second one: the folder is not empty, and another batch follows
 WORKER_LINES: Final = "lines of workers"
 SILENCE_SECONDS: Final = 120.0
@@ -55,11 +57,14 @@ class NotRun(Exception):
 
 
 class CallToTarget(NamedTuple):
-    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python."""
+    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python. `of_spark`:
+    its JVM makes it.
+    """
 
     death: Fault
     line: SourceLine | None
     after: str
+    of_spark: bool
 
     @property
     def name(self) -> tuple[str, int, str]:
@@ -84,6 +89,7 @@ class CallsPassed:
         self.query = state.query
         self.line: SourceLine | None = None
         self.last = ""  # the point that was passed before
+        self.of_spark = False  # whether the JVM makes the call
         self.trail: Trail = []
 
     def pass_point(self, point: str, query: MicroBatches, line: SourceLine | None, *, is_inside: bool) -> None:
@@ -97,6 +103,7 @@ class CallsPassed:
         self._note(call.change.point)
         if self.is_on:
             point = call.change.point
+            self.of_spark = call.tracee.program == JVM
             self.examine(Fault(COORDINATOR, point, self.passed[point], KILL))
 
     def _note(self, point: str) -> None:
@@ -140,7 +147,7 @@ class FolderCopies(CallsPassed):
         return call.change.about != SOCKET
 
     def examine(self, death: Fault) -> None:
-        self.calls.append(CallToTarget(death, self.line, self.last))
+        self.calls.append(CallToTarget(death, self.line, self.last, self.of_spark))
         if self.wanted is None or death in self.wanted:
             self.left.append(self.left_by(death, freeze_folder(self.folder)))
 
@@ -319,11 +326,15 @@ def serve_with(session: SparkSession, contract: Contract, inside: Inside, *, ord
     scratch = Scratch(name=f"{contract.name}-simulated", path=Path(orders.path), services=services)
     query = SimulatedQuery(contract, scratch, session)
 
+    one_at_a_time = threading.Lock()
+
     def visit(point: str) -> None:
-        state = query.query
-        is_inside = state == MicroBatches(BATCH, BatchPhase.PLANNED)
-        inside.send(pickle.dumps((point, state, query.line, is_inside)))
-        inside.receive()
+        """Threads of the function pass points, too."""
+        with one_at_a_time:
+            state = query.query
+            is_inside = state == MicroBatches(BATCH, BatchPhase.PLANNED)
+            inside.send(pickle.dumps((point, state, query.line, is_inside)))
+            inside.receive()
 
     inside.send(pickle.dumps(None))
     while (message := inside.receive()) is not None:

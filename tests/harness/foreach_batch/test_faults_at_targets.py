@@ -248,7 +248,9 @@ def test_the_cause_of_an_error_is_shown_though_it_stands_at_its_end(message: str
 
 
 def call(line: int, number: int, *, point: str = SEND, after: str = "line(a.py:1)") -> CallToTarget:
-    return CallToTarget(Fault(COORDINATOR, point, number, "kill-job"), SourceLine(file="a.py", number=line), after)
+    return CallToTarget(
+        Fault(COORDINATOR, point, number, "kill-job"), SourceLine(file="a.py", number=line), after, of_spark=False
+    )
 
 
 def test_deaths_strike_the_second_and_the_last_call_of_a_line_first() -> None:
