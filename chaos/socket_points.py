@@ -62,10 +62,10 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
             except Unanswered as injected:
                 send(connection, *arguments)
                 _drop_reply(connection)
-                raise ConnectionResetError(ECONNRESET, str(injected)) from None
+                raise ConnectionResetError(ECONNRESET, injected.strerror or str(injected)) from None
             except OSError as injected:
                 _disconnect(connection)
-                raise ConnectionResetError(ECONNRESET, str(injected)) from None
+                raise ConnectionResetError(ECONNRESET, injected.strerror or str(injected)) from None
         return send(connection, *arguments)
 
     return send_watched

@@ -159,13 +159,14 @@ def _unseen_native_code(subject: SubjectProgress, outward: OutwardCalls | None) 
 
 def _unstruck(subject: SubjectProgress) -> str:
     """Why too few executed lines were crashed; empty if enough were. A sink's bug sits between two of its lines."""
-    passed = subject.lines_passed
-    if subject.contract.kind == "foreach_batch":
-        passed = passed - lines_of_handlers(subject.own_code.files)  # no schedule has a death after an error
+    after_errors = lines_of_handlers(subject.own_code.files)
     struck = {"struck": subject.lines_struck}
     if not subject.contract.is_ours:
         struck = {FAULT_WORDS[kind]: subject.lines_by_kind[kind] for kind in kinds_at_lines(subject)}
     for how, lines in struck.items():
+        passed = subject.lines_passed
+        if subject.contract.kind == "foreach_batch" or how != FAULT_WORDS["kill"]:
+            passed = passed - after_errors  # no schedule has a death of a function after an error, or a suspension
         unstruck = sorted(passed - lines)
         if len(unstruck) > LINES_UNSTRUCK_MOST * len(passed):
             return (

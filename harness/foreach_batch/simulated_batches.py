@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import EIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -260,7 +261,7 @@ class SimulatedQuery:
         if self._fails_at(point):
             assert self._error is not None
             if not fails_jobs(self._error):
-                raise FAILING[self._error.kind](INJECTED)
+                raise FAILING[self._error.kind](EIO, INJECTED)
             self._let_jobs_fail(fail=True)
 
     def _let_jobs_fail(self, *, fail: bool) -> None:

@@ -19,6 +19,7 @@ HOST: Final = frozenset(
 HOSTNAME: Final = "HOSTNAME"  # in the environment
 HTTP: Final = frozenset({"http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
+RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})
 LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "rglob", "walk", "fwalk"})
 
 
@@ -32,6 +33,11 @@ def sees_its_host(files: Collection[str]) -> bool:
     return has_name(files, *HOST) or any(HOSTNAME in Path(path).read_text(errors="replace") for path in files)
 
 
+def tries_again(files: Collection[str]) -> bool:
+    """Whether the code handles errors within a loop, or names a library that does."""
+    return has_name(files, *RETRYING) or any(map(_handles_errors_in_loops, files))
+
+
 def executed_points(
     files: Mapping[str, str], executed: Set[str], *, lines_in: Callable[[bytes], Iterable[int]]
 ) -> list[str]:
@@ -41,8 +47,18 @@ def executed_points(
 
 
 @cache
+def _handles_errors_in_loops(path: str) -> bool:
+    loops = [node for node in ast.walk(_tree(path)) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
+    return any(isinstance(node, ast.ExceptHandler) for loop in loops for node in ast.walk(loop))
+
+
+def _tree(path: str) -> ast.Module:
+    return ast.parse(Path(path).read_bytes(), path)
+
+
+@cache
 def _names_in(path: str) -> frozenset[str]:
-    nodes = list(ast.walk(ast.parse(Path(path).read_bytes(), path)))
+    nodes = list(ast.walk(_tree(path)))
     imported = (each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names)
     called = (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
     return frozenset((*imported, *called))

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from errno import EIO
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -137,7 +138,7 @@ class _Inner:
             if threading.get_ident() == self.main_thread:  # another thread must not send in between
                 self.inside.send(INJECTED_REPLY)
                 self.rearm()
-            raise failing(INJECTED)
+            raise failing(EIO, INJECTED)
         if self.kind in SUSPENDING:
             os.kill(os.getpid(), signal.SIGSTOP)
             self.rearm()  # it was continued

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from errno import EIO
 from typing import Any, Final, NoReturn
 
 from sinkproof.chaos.faults.fault_target import Killed
@@ -96,7 +97,7 @@ class EngineFaults:
     def fail_from_here(self) -> NoReturn:
         """The fault injector arms the same point again while `failing` acts."""
         self.failing = self.job.actor
-        raise OSError(INJECTED)
+        raise OSError(EIO, INJECTED)
 
     def strike_target(self, hook: str) -> None:
         """Points are off: what the target does to itself is no step of the sink."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EIO
 from typing import NoReturn
 
 from sinkproof.chaos.faults import KINDS
@@ -46,7 +47,7 @@ class FaultInjector:
             self._inject_next()
         elif failing == self.job.actor:
             self.armed_left = 1
-            raise OSError(INJECTED)
+            raise OSError(EIO, INJECTED)
         else:
             self.engine.failing = None
             self.arm()
