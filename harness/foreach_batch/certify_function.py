@@ -15,7 +15,8 @@ from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
-from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, KILL, LOSE, UNANSWERED
+from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, FAIL, KILL, LOSE, UNANSWERED
+from sinkproof.foreach_batch.failing_jobs import FAILING
 from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
@@ -25,10 +26,11 @@ from sinkproof.foreach_batch.function_campaign import (
 from sinkproof.foreach_batch.function_canaries import blind_spots, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.retried_tasks import MASTER, settings
-from sinkproof.foreach_batch.simulated_batches import FAILING, SimulatedQuery, can_be_copied
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, can_be_copied
 from sinkproof.foreach_batch.streaming_campaign import STREAMING_FUNCTION_PLAN, StreamingFunctionCampaign
 from sinkproof.foreach_batch.streaming_driver_supervisor import StreamingRunner
 from sinkproof.foreach_batch.struck_driver import struck_drivers
+from sinkproof.foreach_batch.traced_workers import workers_find
 from sinkproof.foreach_batch.watched_query import NotRun, watched_query
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
@@ -108,7 +110,7 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
     if shell != "simulated" and schedule.job != STANDARD:
         raise ContractError(f"job={schedule.job} runs --on simulated only: a real query has a source of its own")
     for number, fault in enumerate(schedule.faults, 1):
-        if fault.kind in (ERROR, UNANSWERED) and number == len(schedule.faults) and shell == "simulated":
+        if fault.kind in FAILING and number == len(schedule.faults) and shell == "simulated":
             continue
         if (
             fault.kind not in (KILL, LOSE)
@@ -117,8 +119,8 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
         ):
             raise ContractError(
                 f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
-                f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N; simulated, the last fault may be {ERROR} "
-                f"or {UNANSWERED} at a call to the outside"
+                f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N; simulated, the last fault may be {ERROR}, "
+                f"{FAIL} or {UNANSWERED} at a call to the outside"
             )
 
 
@@ -160,7 +162,8 @@ def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress)
     with heartbeat(starting, lambda what: progress.step(what, 0)):
         folder = scratch.path.parent / "spark"
         kills_task = folder / "kills-task"
-        session = start_session(master=MASTER, folder=folder, here=scratch.path, settings=settings(kills_task))
+        needed = {**settings(kills_task), **workers_find(contract.given.files)}
+        session = start_session(master=MASTER, folder=folder, here=scratch.path, settings=needed)
     try:
         with chdir(scratch.path):
             yield SimulatedQuery(contract, scratch, session, kills_task=kills_task)

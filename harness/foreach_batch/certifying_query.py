@@ -73,6 +73,7 @@ KILL: Final = "kill-job"
 LOSE: Final = "lose"
 ERROR: Final = "error"  # before a call to the outside; at BEFORE_BATCH, or a line: wherever Spark reads the last row
 UNANSWERED: Final = "unanswered"  # after it
+FAIL: Final = "fail"  # before it, each time, until the function has returned or raised
 INJECTED: Final = "injected error"
 SEPARATORS: Final = {ord(each): "|" for each in "\N{LINE SEPARATOR}\x85"}
 COLUMNS: Final = "split int, offset long, key string, value string, event_time_ms long"

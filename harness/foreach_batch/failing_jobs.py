@@ -13,20 +13,36 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sinkproof.campaign.coverage import SINK
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import is_line, line_point
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, ERROR, INJECTED, POINTS, RETRIED_TASK_JOB
+from sinkproof.chaos.socket_points import Unavailable
+from sinkproof.foreach_batch.certifying_query import (
+    BEFORE_BATCH,
+    ERROR,
+    FAIL,
+    INJECTED,
+    POINTS,
+    RETRIED_TASK_JOB,
+    UNANSWERED,
+)
 from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.names_in_code import HTTP, has_name
+from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PROPERTY: Final = "sinkproof-jobs-fail"  # of the JVM in which a local session runs its jobs, too
-FAIL: Final = "yes"
+TOLD: Final = "yes"
+FAILING: Final[dict[str, type[OSError]]] = {
+    ERROR: OSError,
+    FAIL: OSError,
+    UNANSWERED: Unanswered,
+    "unavailable": Unavailable,
+}
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
     {
         *(
@@ -51,10 +67,15 @@ def fails_jobs(fault: Fault | None) -> bool:
     return fault is not None and fault.kind == ERROR and (fault.point == BEFORE_BATCH or is_line(fault.point))
 
 
+def goes_on(fault: Fault) -> bool:
+    """Whether the call fails each time that the function tries it."""
+    return fault.kind == FAIL
+
+
 def failing_if_told(frame: DataFrame, row: Identity) -> DataFrame:
     """The same batch; each job that reads this row fails while `let_jobs_fail` says so."""
     split, offset = row
-    told = f"reflect('java.lang.System', 'getProperty', '{PROPERTY}') = '{FAIL}'"
+    told = f"reflect('java.lang.System', 'getProperty', '{PROPERTY}') = '{TOLD}'"
     fails = f"CAST(raise_error('{INJECTED}') AS BOOLEAN)"
     return frame.where(f"CASE WHEN split = {split} AND offset = {offset} AND {told} THEN {fails} ELSE true END")
 
@@ -62,7 +83,7 @@ def failing_if_told(frame: DataFrame, row: Identity) -> DataFrame:
 def let_jobs_fail(session: SparkSession, *, fail: bool) -> None:
     system: Any = session.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
     if fail:
-        system.setProperty(PROPERTY, FAIL)
+        system.setProperty(PROPERTY, TOLD)
     else:
         system.clearProperty(PROPERTY)
 
@@ -102,15 +123,20 @@ class FunctionCampaign(Protocol):
 
 def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
     """In the second of the batches: in its rows, from its beginning and from each later line on that runs jobs of
-    Spark, and before and after each of its calls to the outside; those of HTTP are refused, too.
+    Spark, and before and after each of its calls to the outside; those of HTTP are refused, too. In the first one
+    if it comes to lines that the second one does not come to.
     """
     yield from _errors_of_jobs(campaign)
-    is_http = has_name(campaign.contract.given.files, *HTTP)
-    kinds = (*KINDS_AT_CALLS, "unavailable") if is_http else KINDS_AT_CALLS
+    files = campaign.contract.given.files
+    kinds = [*KINDS_AT_CALLS]
+    kinds += ["unavailable"] if has_name(files, *HTTP) else []
+    kinds += [FAIL] if tries_again(files) else []
     passed: Counter[str] = Counter()
+    first, second = ({point for _, point, at in campaign.usual.trail if at == batch} for batch in (0, 1))
+    tried = (0, 1) if any(map(is_line, first - second)) else (1,)
     for _, point, batch in campaign.usual.trail:
         passed[point] += 1
-        for kind in kinds if batch == 1 and point not in POINTS else ():
+        for kind in kinds if batch in tried and point not in POINTS else ():
             if KINDS[kind].applies(SINK, point):
                 yield Schedule((Fault(COORDINATOR, point, passed[point], kind),))
 

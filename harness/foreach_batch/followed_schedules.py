@@ -10,7 +10,8 @@ from typing import Protocol
 
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.foreach_batch.simulated_batches import FAILING, CrashState, SimulatedQuery, Trail
+from sinkproof.foreach_batch.failing_jobs import FAILING
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
 from sinkproof.judging.oracle import Observation
 
 

@@ -19,7 +19,9 @@ ZONES: Final = {False: "-11:00", True: "+13:00"}  # a day apart, at each moment
 CORES: Final = "spark.default.parallelism"  # what a session says, unless it is told how many there are
 SHUFFLED: Final = "spark.sql.shuffle.partitions"
 SETS_A_ZONE: Final = re.compile(r"\s*set\s+(?:time\s+zone|spark\.sql\.session\.timezone)\b", re.IGNORECASE)
-ASKED: Final = re.compile(r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b")
+ASKED: Final = re.compile(
+    r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b|(?<!date\.)(?<!datetime\.)\bnow\("
+)
 
 
 @contextmanager

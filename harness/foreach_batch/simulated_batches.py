@@ -21,24 +21,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.error_text import describe_error
-from sinkproof.chaos.lines import LineTracer, Unanswered, line_on_stack
+from sinkproof.chaos.lines import LineTracer, line_on_stack
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault
-from sinkproof.chaos.socket_points import Unavailable
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BEFORE_BATCH,
     BEFORE_COMMIT,
-    ERROR,
     INJECTED,
     LEDGER,
     LOSE,
-    UNANSWERED,
     frame_of_batch,
     named_query,
 )
-from sinkproof.foreach_batch.failing_jobs import failing_if_told, fails_jobs, let_jobs_fail
+from sinkproof.foreach_batch.failing_jobs import FAILING, failing_if_told, fails_jobs, goes_on, let_jobs_fail
 from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.foreach_batch.seen_by_spark import cluster_of_cores, day_of_spark
 from sinkproof.judging.altered_rows import shows_more
@@ -54,7 +51,6 @@ from sinkproof.workload.ledger import Identity, Ledger
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FAILING: Final[dict[str, type[OSError]]] = {ERROR: OSError, UNANSWERED: Unanswered, "unavailable": Unavailable}
 RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
     rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
 )
@@ -154,7 +150,7 @@ class SimulatedQuery:
         """From what is there, and without a reader at its end. `may_fail`: an error may come from elsewhere, once."""
         self.query, self.passed, self.line = state.query, Counter(state.passed), None
         self.failed, self.failed_line, self._error, self._restarts = (), None, error, []
-        self._may_fail = may_fail
+        self._may_fail, self._goes_on_failing = may_fail, False
         self._visit, self._ending, self._is_over = visit, Observation(), False
         self._seconds = self.input.outage_seconds if state.faults else 0.0
         self._cores = self.input.cores[bool(state.faults)]
@@ -227,6 +223,7 @@ class SimulatedQuery:
             self._ending.failure = f"with batch {batch} the function raised {raised}"
             return
         finally:
+            self._goes_on_failing = False
             if fails_jobs(self._error):
                 self._let_jobs_fail(fail=False)
         self._restarts = []
@@ -276,11 +273,14 @@ class SimulatedQuery:
     def _fails_at(self, point: str) -> bool:
         """A job of Spark can fail only where it has a row to read."""
         error = self._error
-        if error is None or self.failed or (point, self.passed[point]) != (error.point, error.occurrence):
+        if self.failed:
+            return self._goes_on_failing and point == self.failed[0].point
+        if error is None or (point, self.passed[point]) != (error.point, error.occurrence):
             return False
         if fails_jobs(error) and not self.input.identities(self.batch):
             return False
         self.failed, self.failed_line = (error,), self.line
+        self._goes_on_failing = goes_on(error)
         self._expect_failures()
         return True
 

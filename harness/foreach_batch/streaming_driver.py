@@ -37,6 +37,7 @@ from sinkproof.foreach_batch.certifying_query import (
 )
 from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.foreach_batch.simulated_batches import read
+from sinkproof.foreach_batch.traced_workers import workers_find
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.control_messages import ControlConnection
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
@@ -57,7 +58,9 @@ class StreamingDriver:
     def __init__(self, contract: Contract, scratch: Scratch, orders: ControlConnection) -> None:
         self.contract, self.scratch, self.orders = contract, scratch, orders
         self.checkpoint = scratch.path.parent / CHECKPOINT
-        self.session: SparkSession = start_session(folder=scratch.path.parent / SPARK, here=scratch.path)
+        self.session: SparkSession = start_session(
+            folder=scratch.path.parent / SPARK, here=scratch.path, settings=workers_find(contract.given.files)
+        )
         self.tracer = LineTracer(contract.given.files)
         self.faults: tuple[Fault, ...] = ()
         self.passed: Counter[str] = Counter()

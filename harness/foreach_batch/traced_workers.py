@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,18 @@ VARIABLE: Final = "SINKPROOF_WORKER_LINES"
 def announce(files: Mapping[str, str], notes: Path) -> dict[str, str]:
     """Environment of the JVM. `files`: as for LineTracer."""
     return {VARIABLE: json.dumps([dict(files), str(notes)])}
+
+
+def workers_find(files: Collection[str]) -> dict[str, str]:
+    """Setting of Spark: its workers import the function's modules by their names. `files`: absolute paths."""
+    folders = dict.fromkeys(str(_outside_of_packages(Path(file).parent)) for file in files)
+    return {"spark.executorEnv.PYTHONPATH": os.pathsep.join(folders)}
+
+
+def _outside_of_packages(folder: Path) -> Path:
+    while (folder / "__init__.py").exists():
+        folder = folder.parent
+    return folder
 
 
 def lines_noted(notes: Path) -> set[str]:

@@ -30,7 +30,7 @@ from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import KILL, LOSE
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
-from sinkproof.foreach_batch.traced_workers import MODULE, announce, lines_noted
+from sinkproof.foreach_batch.traced_workers import MODULE, announce, lines_noted, workers_find
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.reports.document import SourceLine
@@ -314,7 +314,7 @@ def serve(inside: Inside, orders: Orders) -> None:
     contract = load(orders.place)
     folder = Path(orders.folder)
     os.environ |= announce(contract.given.files, folder / WORKER_LINES)
-    settings = {"spark.python.daemon.module": MODULE}
+    settings = {"spark.python.daemon.module": MODULE, **workers_find(contract.given.files)}
     session = start_session(folder=folder, here=Path(orders.path), settings=settings)
     serve_with(session, contract, inside, orders=orders)
     stop_session(session)

@@ -10,7 +10,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.foreach_batch.certifying_query import LEDGER, SPLITS
 from sinkproof.foreach_batch.crash_exploration import Exploration
-from sinkproof.foreach_batch.failing_jobs import FAIL, PROPERTY
+from sinkproof.foreach_batch.failing_jobs import PROPERTY, TOLD
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.seen_by_spark import SHUFFLED
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
@@ -74,7 +74,7 @@ class Frame:
         return len(self.collect())
 
     def collect(self) -> list[Any]:
-        if self.fails and PROPERTIES.get(PROPERTY) == FAIL:
+        if self.fails and PROPERTIES.get(PROPERTY) == TOLD:
             raise RuntimeError("injected")
         if self.rows is not None:
             return self.rows

@@ -50,6 +50,7 @@ class Session:
     [
         ("df.withColumn('day', current_date())", ("-11:00", "+13:00")),
         ("df.selectExpr('current_timestamp() AS at')", ("-11:00", "+13:00")),
+        ("df.withColumn('day', F.to_date(F.now()))", ("-11:00", "+13:00")),
         ("datetime.now()", ("UTC", "UTC")),
     ],
 )
