@@ -20,13 +20,14 @@ CALLS: Final = frozenset(
 )
 ARGUMENTS: Final = frozenset({"ex", "exat", "px", "pxat", "expire", "expireAfterSeconds", "duplicate_window"})
 TIMED: Final = frozenset({"set", "add", "replace"})  # of clients of Redis and memcached: the third argument is a time
+OWN_CLOCKS: Final = frozenset({"time", "datetime", "loop"})
 CLIENTS: Final = re.compile(r"^\s*(?:import|from)\s+\w*(?:redis|valkey|memcache)", re.MULTILINE)
 IN_TEXT: Final = re.compile(
     r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bp?call\(\s*['\"]h?p?(?:expire|setex)"
-    r"|\bp?call\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"]|^set\s.*\s[ep]x(?:at)?\s|^[ep]x(?:at)?$)"
+    r"|\bp?call\(\s*['\"]time['\"]|\bp?call\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"]|^set\s.*\s[ep]x(?:at)?\s|^[ep]x(?:at)?$)"
     r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
 )
-# `WHERE at < now() - interval '1 hour'`, in statements of SQL: SQLite's clock is not moved, either.
+# `WHERE at < now() - interval '1 hour'`, in statements of SQL.
 CLOCK: Final = (
     r"(?:\b(?:now|getdate|sysdate|unix_timestamp|clock_timestamp|statement_timestamp|unixepoch)\s*\("
     r"|\b(?:current_timestamp|sysdate)\b|'now')"
@@ -75,7 +76,12 @@ def _is_expiry(node: ast.AST) -> bool:
 
 
 def _is_timed(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") not in TIMED:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    if node.func.attr == "time" and not (node.args or node.keywords):  # of the server: not `time.time()`
+        asked = node.func.value
+        return getattr(asked, "attr", getattr(asked, "id", "")) not in OWN_CLOCKS
+    if node.func.attr not in TIMED:
         return False
     times = [*node.args[2:3], *(argument.value for argument in node.keywords if argument.arg == "time")]
     return not all(map(_is_nothing, times))

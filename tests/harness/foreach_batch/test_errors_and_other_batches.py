@@ -40,6 +40,9 @@ ONLY_FAR_LARGER: Final = "empty batches", "far larger"  # they take as long as a
 MANY_BATCHES: Plan = [stage for stage in SIMULATED_FUNCTION_PLAN if not stage.name.startswith(ONLY_FAR_LARGER)]
 
 
+FIRST_ERRORS = tuple(f"file.{call}#1={kind}" for call in ("create", "rename") for kind in ("error", "fail"))
+
+
 @pytest.fixture
 def found_by(query: Callable[..., SimulatedQuery]) -> Callable[..., list[Finding]]:
     """What a campaign finds that breaks a claim, in all stages or in those that a test is about."""
@@ -104,6 +107,21 @@ def test_an_error_that_is_swallowed_loses_the_batch(found: Callable[..., Finding
         "file.create#2=unanswered": "O1",
         "file.rename#2=error": "O1",
     } == found("swallow", plan=ERRORS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("give_up", {"file.create#2=fail", "file.rename#2=fail"}),
+        ("raise_at_last", set()),
+        ("forgive_the_first", {*FIRST_ERRORS, "file.create#1=unanswered"}),  # a rename has been done when it fails
+    ],
+)
+def test_errors_come_as_often_as_it_tries_again_and_in_a_first_batch_with_lines_of_its_own(
+    function: str, expected: set[str], found: Callable[..., Findings]
+) -> None:
+    assert dict.fromkeys(expected, "O1") == found(function, plan=ERRORS, module="tried_again")
 
 
 @pytest.mark.slow

@@ -30,6 +30,7 @@ def found(tmp_path: Path, statement: str, *, before: str = "", executed: set[str
         "self.redis.eval(\"redis.call('SET', KEYS[1], 1, 'NX', 'EX', ARGV[1])\", 1, 'done', 60)",
         "self.redis.eval(\"redis.pcall('expire', KEYS[1], 60)\", 1, 'done')",
         "client.execute_command('set', 'mark', 1, 'ex', 60)",
+        "self.redis.eval(\"redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', redis.call('TIME')[1] - 60)\", 1, 'done')",
         "client.execute_command('SET mark 1 NX EX 60')",
         "client.hexpire('marks', 60, 'done')",
         "self.stream.add_stream(name='rows', duplicate_window=120)",
@@ -72,6 +73,12 @@ def test_a_time_without_its_name_counts_beside_a_client_that_takes_one(
     assert ["line(sink.py:4)"] == found(tmp_path, statement, before=imported)
     assert [] == found(tmp_path, statement, before="import configparser")
     assert [] == found(tmp_path, "pipe.set('mark', 1, None); pipe.set('mark', 1)", before=imported)
+
+
+def test_the_clock_of_a_server_is_asked_by_its_client(tmp_path: Path) -> None:
+    assert ["line(sink.py:4)"] == found(tmp_path, "at, _ = self.redis.time()", before="import redis")
+    assert [] == found(tmp_path, "at = time.time()", before="import redis")
+    assert [] == found(tmp_path, "at = loop.time()", before="import redis")
 
 
 def test_a_text_outside_of_functions_counts_where_one_names_it(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""Sinks that try a call again that has failed. Wrong: GivesUp, after three times without a word; TakesForDone, whatever
+comes with the number EIO. Right: Raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sinkproof import Claim, Scratch
+
+from .parts_of_checkpoints import PartsOfCheckpoints
+
+
+class GivingUp(PartsOfCheckpoints):
+    def __init__(self, folder: Path, raises: bool) -> None:
+        super().__init__()
+        self.folder, self.raises = folder, raises
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        for tries_left in (2, 1, 0):
+            try:
+                self.put(self.folder / name, rows)
+                break
+            except OSError:
+                if self.raises and not tries_left:
+                    raise
+
+    def put(self, part: Path, rows: list[Any]) -> None:
+        part.with_suffix(".new").write_text(json.dumps(rows))
+        os.replace(part.with_suffix(".new"), part.with_suffix(".json"))
+
+
+class TakingForDone(GivingUp):
+    def publish(self, name: str, rows: list[Any]) -> None:
+        try:
+            self.put(self.folder / name, rows)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+
+
+class GivesUp:
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+    raises = False
+
+    def sink(self, scratch: Scratch) -> Any:
+        return GivingUp(scratch.path, self.raises)
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in scratch.path.glob("*.json"):
+            yield from json.loads(file.read_text())
+
+
+class Raises(GivesUp):
+    raises = True
+
+
+class TakesForDone(GivesUp):
+    def sink(self, scratch: Scratch) -> Any:
+        return TakingForDone(scratch.path, raises=True)
