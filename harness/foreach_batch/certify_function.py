@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
@@ -12,6 +13,8 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.processes.child_channel import Inside
+from sinkproof.chaos.processes.spawn import ForkServer, NoReply
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
@@ -35,13 +38,18 @@ from sinkproof.foreach_batch.watched_query import NotRun, watched_query
 from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reference_engine.shells.spark.spark_session import start_session, stop_session
 from sinkproof.reports.document import ClosureResult
-from sinkproof.reports.progress import Progress
+from sinkproof.reports.progress import SILENT, Progress
+from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
 
 Explored = tuple[ClosureResult | None, str]  # and the stage that the budget left out
+ENTRY: Final = "sinkproof.foreach_batch.certify_function:show_again"
+SHOWN_AGAIN_MOST: Final = 3  # of findings, until one shows again
+SHOWN_AGAIN_SECONDS: Final = 300.0
 SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, and sequences of them find little more
 
 
@@ -52,8 +60,42 @@ def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutco
     with _scratch_folder(contract, task, progress=progress) as scratch:
         results = FunctionResults(contract, scratch, progress=progress)
         closure, left_out = SHELLS[task.shell](results, scratch, task=task, progress=progress)
+    if task.shell == "simulated" and results.breaks_a_claim:
+        with heartbeat("showing a finding again in another process", lambda what: progress.step(what, 0)):
+            forget_unless_shown_again(results, task)
     outcome = results.outcome(seconds=now() - began, closure=closure)
     return replace(outcome, ended_before=left_out if task.budget_holds else "")
+
+
+def forget_unless_shown_again(results: FunctionResults, task: Task, *, entry: str = ENTRY) -> None:
+    """All runs share a process, and libraries may keep in it what a new driver would not have. `entry`: of a process
+    that makes one run.
+    """
+    preload = (entry.partition(":")[0],)
+    schedules = list(dict.fromkeys(finding.schedule for finding in results.findings if finding.claimed))
+    for schedule in schedules[:SHOWN_AGAIN_MOST]:
+        with (
+            ForkServer(preload=preload) as server,
+            closing(server.spawn(entry, replace(task, schedule=schedule))) as child,
+        ):
+            try:
+                if pickle.loads(child.receive(Deadline(SHOWN_AGAIN_SECONDS))):
+                    return
+            except NoReply:  # it is not refuted
+                return
+    results.forget()
+    results.unknowns.append(
+        f"{schedules[0]} breaks a claim in a process that has made other runs before, and not in one of its own: "
+        "something of the function, or a library, outlives the driver there, such as a connection that is kept for the "
+        "whole process"
+    )
+
+
+def show_again(inside: Inside, task: Task) -> None:
+    """The entry of that process."""
+    contract = load(task.locator)
+    result = try_again(contract, task, progress=SILENT)
+    inside.send(pickle.dumps(any(ORACLE_CLAIMS[anomaly.oracle] & contract.claims for anomaly in result.anomalies)))
 
 
 def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResult:

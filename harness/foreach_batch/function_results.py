@@ -26,6 +26,7 @@ from sinkproof.foreach_batch.certifying_query import (
     anomalies_of,
     named_query,
 )
+from sinkproof.foreach_batch.failing_jobs import FAILING
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
@@ -62,7 +63,7 @@ class FunctionResults(CampaignResults):
 
     def note_calls(self, schedule: Schedule, trail: Sequence[tuple[int, str, int]]) -> None:
         """`trail`: what a run of the schedule passed. No fault can follow an error."""
-        if any(fault.kind in KINDS_AT_CALLS for fault in schedule.faults):
+        if any(fault.kind in FAILING for fault in schedule.faults):
             return
         passed: Counter[str] = Counter()
         for start, point, _ in trail:

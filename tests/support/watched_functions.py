@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from sinkproof.campaign.task import Task
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.foreach_batch.watched_query import Orders, serve_with
@@ -26,3 +28,12 @@ def serve(inside: Inside, orders: Orders) -> None:
 
 def die(inside: Inside, orders: Orders) -> None:
     raise RuntimeError("no spark today")
+
+
+def show(inside: Inside, task: Task) -> None:
+    """Every run breaks a claim again."""
+    inside.send(pickle.dumps(True))
+
+
+def show_nothing(inside: Inside, task: Task) -> None:
+    inside.send(pickle.dumps(False))
