@@ -71,24 +71,23 @@ def forget_unless_shown_again(results: FunctionResults, task: Task, *, entry: st
     """All runs share a process, and libraries may keep in it what a new driver would not have. `entry`: of a process
     that makes one run.
     """
-    preload = (entry.partition(":")[0],)
     schedules = list(dict.fromkeys(finding.schedule for finding in results.findings if finding.claimed))
-    for schedule in schedules[:SHOWN_AGAIN_MOST]:
-        with (
-            ForkServer(preload=preload) as server,
-            closing(server.spawn(entry, replace(task, schedule=schedule))) as child,
-        ):
-            try:
-                if pickle.loads(child.receive(Deadline(SHOWN_AGAIN_SECONDS))):
-                    return
-            except NoReply:  # it is not refuted
-                return
+    if any(_is_shown_again(replace(task, schedule=each), entry) for each in schedules[:SHOWN_AGAIN_MOST]):
+        return
     results.forget()
     results.unknowns.append(
         f"{schedules[0]} breaks a claim in a process that has made other runs before, and not in one of its own: "
         "something of the function, or a library, outlives the driver there, such as a connection that is kept for the "
         "whole process"
     )
+
+
+def _is_shown_again(task: Task, entry: str) -> bool:
+    with ForkServer(preload=[entry.partition(":")[0]]) as server, closing(server.spawn(entry, task)) as child:
+        try:
+            return bool(pickle.loads(child.receive(Deadline(SHOWN_AGAIN_SECONDS))))
+        except NoReply:
+            return True  # it is not refuted
 
 
 def show_again(inside: Inside, task: Task) -> None:

@@ -24,7 +24,8 @@ OWN_CLOCKS: Final = frozenset({"time", "datetime", "loop"})
 CLIENTS: Final = re.compile(r"^\s*(?:import|from)\s+\w*(?:redis|valkey|memcache)", re.MULTILINE)
 IN_TEXT: Final = re.compile(
     r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bp?call\(\s*['\"]h?p?(?:expire|setex)"
-    r"|\bp?call\(\s*['\"]time['\"]|\bp?call\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"]|^set\s.*\s[ep]x(?:at)?\s|^[ep]x(?:at)?$)"
+    r"|\bp?call\(\s*['\"]set['\"][^()]*,\s*['\"][ep]x(?:at)?['\"]|^set\s.*\s[ep]x(?:at)?\s|^[ep]x(?:at)?$)"
+    r"|\bp?call\(\s*['\"](?i:time)['\"]"
     r"|^P?(?:EXPIRE(?:AT)?|SETEX|EX(?:AT)?)\b"
 )
 # `WHERE at < now() - interval '1 hour'`, in statements of SQL.
