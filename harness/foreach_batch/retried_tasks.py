@@ -1,4 +1,5 @@
-"""A task of Spark that has done its work, and dies before Spark knows: Spark runs it again, within the same job.
+"""A task of Spark that has done its work, and dies before Spark knows: Spark runs it again, within the same job. Tasks
+also show the clock that the driver does.
 
 Spark starts this module in place of `pyspark.daemon` (`spark.python.daemon.module`); workers are forked from it. What a
 worker has to say is held until its task has ended. While a file is there, the first task to end removes it, and dies.
@@ -8,16 +9,20 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import os
 import signal
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from sinkproof.chaos.wall_clock import WallClock
+
 MODULE: Final = "sinkproof.foreach_batch.retried_tasks"
 VARIABLE: Final = "SINKPROOF_TASK_DIES"
+CLOCK: Final = "clock-of-workers"  # the note beside that file
 TRIES: Final = 4  # of each task, as Spark has it outside of local mode
 MASTER: Final = f"local[2,{TRIES}]"
 IN_PYTHON: Final = frozenset(  # what runs a user's Python code in tasks
@@ -37,6 +42,20 @@ def has_tasks_in_python(files: Collection[str]) -> bool:
     """Whether a name in these files may run Python code in tasks of Spark."""
     nodes = (node for path in files for node in ast.walk(ast.parse(Path(path).read_bytes())))
     return any(getattr(node, "attr", getattr(node, "id", "")) in IN_PYTHON for node in nodes)
+
+
+@contextmanager
+def clock_of_workers(file: Path | None, clock: WallClock, seconds: float) -> Iterator[None]:
+    """Tasks that begin within the block show what the driver does. `file`: as for `settings`; None: of no session."""
+    if file is None:
+        yield
+        return
+    note = file.with_name(CLOCK)
+    note.write_text(json.dumps([clock.start + seconds, clock.zone]))
+    try:
+        yield
+    finally:
+        note.unlink()
 
 
 def main() -> None:
@@ -59,7 +78,8 @@ def _run_task(run: Callable[[Any, Any], None], infile: Any, outfile: Any) -> Non
     """A task that fails by itself says so at once."""
     held, has_ended = io.BytesIO(), False
     try:
-        run(infile, held)
+        with _clock_of_driver():
+            run(infile, held)
         has_ended = True
     finally:
         if has_ended:
@@ -67,6 +87,22 @@ def _run_task(run: Callable[[Any, Any], None], infile: Any, outfile: Any) -> Non
         with suppress(BrokenPipeError):  # Spark has ended the task
             outfile.write(held.getvalue())
             outfile.flush()
+
+
+@contextmanager
+def _clock_of_driver() -> Iterator[None]:
+    try:
+        start, zone = json.loads(Path(os.environ.get(VARIABLE, "")).with_name(CLOCK).read_text())
+    except (OSError, ValueError):  # there is no note, or no path to one
+        yield
+        return
+    from sinkproof.chaos.moved_clock import MovedClock
+
+    moved = MovedClock(WallClock(start=start, zone=zone), 0.0)
+    try:
+        yield
+    finally:
+        moved.stop()
 
 
 def _die_if_told() -> None:

@@ -37,6 +37,7 @@ from sinkproof.foreach_batch.certifying_query import (
 )
 from sinkproof.foreach_batch.failing_jobs import FAILING, failing_if_told, fails_jobs, goes_on, let_jobs_fail
 from sinkproof.foreach_batch.outside_points import outside_points
+from sinkproof.foreach_batch.retried_tasks import clock_of_workers
 from sinkproof.foreach_batch.seen_by_spark import cluster_of_cores, day_of_spark
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
@@ -186,7 +187,8 @@ class SimulatedQuery:
 
         moved = MovedClock(clock, seconds)
         try:
-            with day_of_spark(self.session, self.contract.given.files, is_next=seconds > 0):
+            day = day_of_spark(self.session, self.contract.given.files, is_next=seconds > 0)
+            with day, clock_of_workers(self.kills_task, clock, seconds):
                 yield
         finally:
             moved.stop()

@@ -9,14 +9,18 @@ import pytest
 
 from sinkproof.certifier.replay import replay
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.schedule import parse
 from sinkproof.foreach_batch.certify_function import simulated_query
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, anomalies_of
+from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import ERRORS_AND_OTHER_BATCHES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
+from sinkproof.foreach_batch.retried_tasks import CLOCK, has_tasks_in_python
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder
+from sinkproof.workload.jobs import OUTAGE_JOB
 
 from ...support.explored_functions import FUNCTIONS
 
@@ -29,10 +33,14 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Simu
     """By function, in one session."""
     path = tmp_path_factory.mktemp("tasks") / "scratch"
     path.mkdir()
-    append, replace = (load(f"{FUNCTIONS}/written_by_tasks.py:{name}") for name in ("append", "replace"))
-    with simulated_query(append, Scratch(name="tasks", path=path), progress=SILENT) as query:
-        other = SimulatedQuery(replace, query.scratch, query.session, kills_task=query.kills_task)
-        yield {"append": query, "replace": other}
+    names = ("append", "replace", "replace_in_folder_of_today")
+    functions = [load(f"{FUNCTIONS}/written_by_tasks.py:{name}") for name in names]
+    with simulated_query(functions[0], Scratch(name="tasks", path=path), progress=SILENT) as query:
+        scratch, session, kills_task = query.scratch, query.session, query.kills_task
+        yield {
+            name: SimulatedQuery(function, scratch, session, kills_task=kills_task)
+            for name, function in zip(names, functions, strict=True)
+        }
 
 
 @pytest.mark.slow
@@ -48,6 +56,19 @@ def test_what_a_task_appends_is_there_twice(
     assert ([1], []) == ([stage.run for stage in results.coverage.stages], results.unknowns)
     assert query.kills_task is not None
     assert not query.kills_task.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("function", "found"), [("replace_in_folder_of_today", ["O2"]), ("replace", [])])
+def test_tasks_show_the_day_that_the_driver_does(
+    function: str, found: list[str], queries: dict[str, SimulatedQuery]
+) -> None:
+    query = queries[function]
+    clear_folder(query.scratch.path)
+    ending, _, _ = follow(query, parse(f"job={OUTAGE_JOB} {BEFORE_COMMIT}#2=kill-job"))
+    assert found == [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
+    assert query.kills_task is not None
+    assert [] == [path for path in query.kills_task.parent.iterdir() if path.name == CLOCK]
 
 
 @pytest.mark.slow

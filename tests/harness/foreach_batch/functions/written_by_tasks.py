@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from shutil import rmtree
 
@@ -41,6 +42,18 @@ def spread(df, batch_id):
 def replace_partitions(df, batch_id):
     """Wrong: a batch that is run again may have fewer partitions."""
     df.foreachPartition(_writing_files_to(_folder(batch_id, anew=False)))
+
+
+def replace_in_folder_of_today(df, batch_id):
+    """Wrong: a batch that is run again on the next day is there twice."""
+    out = str(Path("out").absolute())
+
+    def write(rows):
+        folder = f"{out}/{time.strftime('%Y-%m-%d', time.gmtime())}-{batch_id}"
+        os.makedirs(folder, exist_ok=True)
+        _writing_files_to(folder)(rows)
+
+    df.coalesce(1).foreachPartition(write)
 
 
 def _writing_files_to(folder):
