@@ -23,8 +23,10 @@ from sinkproof.reports.document import Finding
 from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EQUAL_ROWS_JOB,
+    FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
     IN_CONTAINERS_JOB,
+    LARGE_BATCHES_JOB,
     MANY_CHUNKS_JOB,
     OTHER_HOSTS_JOB,
     OUTAGE_JOB,
@@ -100,6 +102,9 @@ DATES: Final = "a date or a time of the wall clock is a part of a name, or decid
 FORGOTTEN: Final = (
     "what is committed is remembered for fewer checkpoints or rows than pass before a zombie, or a late message, comes"
 )
+MUCH_DATA: Final = (
+    "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
+)
 SITUATIONS: Final = {
     **dict.fromkeys((TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB), NUMBERS_AS_TEXTS),
     **dict.fromkeys((ZOMBIE_VERY_LATE_JOB, HUNDREDS_OF_CHECKPOINTS_JOB), FORGOTTEN),
@@ -127,7 +132,10 @@ def _situation(schedule: Schedule) -> str | None:
     """Stages with the standard job come first: what is found in another one is seldom shown by the fault alone."""
     if schedule.ids:
         return NUMBERS_AS_TEXTS
-    return next((SITUATIONS[job] for job in schedule.job.split(TOGETHER) if job in SITUATIONS), None)
+    jobs = schedule.job.split(TOGETHER)
+    if not schedule.faults and not {LARGE_BATCHES_JOB, FAR_LARGER_DATA_JOB}.isdisjoint(jobs):
+        return MUCH_DATA
+    return next((SITUATIONS[job] for job in jobs if job in SITUATIONS), None)
 
 
 def _cuts_a_request(schedule: Schedule) -> bool:
@@ -145,6 +153,8 @@ def _likely(oracle: str, schedule: Schedule) -> Sequence[str]:
     for job in SHOWN_BY_JOB.keys() & {*schedule.job.split(TOGETHER)}:
         if SHOWN_BY_JOB[job] != RESTORED or _shows_a_restore(oracle, schedule):
             return (SHOWN_BY_JOB[job],)
+    if [fault.kind for fault in schedule.faults] == ["stop", "error"]:
+        return ("R10",)  # a zombie whose connection was reset
     if schedule.faults and schedule.faults[-1].kind == "unanswered":
         return ("R7",)
     if oracle in LOSS_OR_DUPLICATES and (found := _shown_by_step(oracle, schedule)):
