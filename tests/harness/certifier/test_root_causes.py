@@ -10,6 +10,7 @@ from sinkproof.certifier.root_causes import (
     DATES,
     FORGOTTEN,
     HALF_A_REQUEST,
+    MUCH_DATA,
     NUMBERS_AS_TEXTS,
     REPAIRS,
     explained,
@@ -37,6 +38,7 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
         ("O1", "job=in-containers sink[0].line(my_sink.py:7)#1=pause", "R2"),
         ("O1", "job=other-hosts sink[0].line(my_sink.py:7)#1=pause", "R4"),
         ("O2", "sink[0].socket.send#3=unanswered", "R7"),
+        ("O2", "sink[0].write.after#1=stop sink[0].socket.send#3=error", "R10"),
         ("O1", "job=scale-in checkpoint.persist.after#1=kill-job", "R14"),
         ("O1", "job=sparse+five-to-three no-fault", "R14"),
     ],
@@ -80,6 +82,7 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("job=zombie-very-late sink[0].write.after#1=stop", FORGOTTEN),
         ("job=edge-case-values no-fault", ALIKE),
         ("job=year-end no-fault", DATES),
+        ("job=far-larger-data no-fault", MUCH_DATA),
     ],
 )
 def test_what_is_found_in_a_special_situation_names_it_and_no_canary(schedule: str, situation: str) -> None:
