@@ -17,6 +17,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, places, spread
+from sinkproof.generators.feasible import settles
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE
 from sinkproof.workload.jobs import (
@@ -24,6 +25,7 @@ from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     LARGE_BATCHES_JOB,
+    LATE_SETTLING_JOB,
     LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
@@ -47,6 +49,7 @@ RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGN
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
 RESTARTS_OF_LOOP: Final = 12  # what keeps a few attempts keeps three, five or ten
+TAKEN_OVER: Final = 2  # of what a subtask commits in its recovery: its own, and that of another one
 LATER: Final = 4  # which notification, of twelve
 MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
 OPENED_AGAIN: Final = tuple(Fault("sink[0]", "open.after", time, "kill-job") for time in (2, 3))
@@ -66,6 +69,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             rescaled_restarts_of_other_jobs(campaign),
             restarts_with_uneven_parallelism(campaign),
             failing_targets_in_rescaled_recoveries(campaign),
+            failing_targets_before_second_restarts(campaign),
             restarts_from_one_checkpoint(campaign),
             crash_loops(campaign),
             zombies_with_successors_that_die(campaign),
@@ -167,18 +171,30 @@ def failing_targets_in_rescaled_recoveries(campaign: CampaignView) -> Iterator[S
     """
     for job in campaign.rescaled_jobs:
         killed = Schedule(DECISIONS[1:2], job=job)
-        for faults, times in product(_calls_of_recovery(campaign.run(killed)), (2, 4)):
+        for faults, times in product(_calls_of_recovery(campaign.run(killed), kind="error"), (2, 4)):
             if len(faults) >= times:
                 yield Schedule((*killed.faults, *faults[:times]), job=job)
 
 
-def _calls_of_recovery(recovered: RunResult) -> Collection[list[Fault]]:
+def failing_targets_before_second_restarts(campaign: CampaignView) -> Iterator[Schedule]:
+    """What one subtask has taken over from another one, and could not commit, is restored once more."""
+    others = (STANDARD, LATE_SETTLING_JOB) if settles(campaign.runner) else (STANDARD,)
+    for rescaled, other in product(campaign.rescaled_jobs, others):
+        killed = Schedule(DECISIONS[:1], job=rescaled if other == STANDARD else TOGETHER.join((other, rescaled)))
+        recovered = campaign.run(killed)
+        for kind in KINDS_AT_CALLS:
+            for faults in _calls_of_recovery(recovered, kind=kind):
+                for fault in faults[:TAKEN_OVER]:
+                    yield replace(killed, faults=(*killed.faults, fault, DECISIONS[1]))
+
+
+def _calls_of_recovery(recovered: RunResult, *, kind: str) -> Collection[list[Fault]]:
     """Errors at calls of one subtask after the death, by the kind of call."""
-    passed = list(passes(recovered))
+    passed, (death,) = list(passes(recovered)), recovered.schedule.faults
     calls: dict[str, list[Fault]] = {}
-    for place in passed[passed.index((COORDINATOR, DECIDED, 2)) + 1 :]:
-        if place[0] == "sink[0]" and place[1] not in AROUND_CALLS and KINDS["error"].applies(*place[:2]):
-            calls.setdefault(place[1], []).append(Fault(*place, "error"))
+    for place in passed[passed.index((death.actor, death.point, death.occurrence)) + 1 :]:
+        if place[0] == "sink[0]" and place[1] not in AROUND_CALLS and KINDS[kind].applies(*place[:2]):
+            calls.setdefault(place[1], []).append(Fault(*place, kind))
     return calls.values()
 
 

@@ -19,6 +19,7 @@ from sinkproof.generators.combinations import (
     DECISIONS,
     combined,
     edge_cases_in_commits,
+    failing_targets_before_second_restarts,
     notifications_out_of_order_before_deaths,
     rescaled_restarts_of_other_jobs,
 )
@@ -107,6 +108,19 @@ def test_the_first_request_of_a_zombie_fails(name: str, found: set[str], tmp_pat
     results = results_of(name, generator, tmp_path, ends=bool(found), file=SUPPORT / "fenced_sessions.py")
     assert results.coverage.runs > 8
     assert found == {finding.oracle for finding in results.findings if finding.claimed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("NamedByKeeper", {"O1", "O2"}), ("NamedOnce", set())])
+def test_what_was_taken_over_and_not_committed_is_restored_once_more(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    results = results_of(
+        name, failing_targets_before_second_restarts, tmp_path, ends=False, file=SUPPORT / "taken_over.py"
+    )
+    assert results.coverage.runs > 20
+    assert found == {finding.oracle for finding in results.findings if finding.claimed}
+    assert all("job=late-settling+scale-" in finding.schedule for finding in results.findings if finding.claimed)
 
 
 def test_zombies_that_others_wait_for_are_left_out(tmp_path: Path) -> None:
