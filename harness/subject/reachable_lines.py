@@ -53,6 +53,10 @@ def reachable_statements(
     program = Program()
     for path in files:
         program.add(path, _source(path).tree)
+        nodes = ast.walk(_source(path).tree)
+        program.assigned |= {
+            each.attr for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        }
     found: dict[tuple[str, int], Statement] = {}
     for path, node in program.follow(sinks=sinks, calls=calls, contract=contract):
         for numbers, duty in _statements(node.body, _source(path), Duty.NORMAL):
@@ -115,6 +119,7 @@ class Program:
         self.classes: dict[str, set[str]] = defaultdict(set)  # last part of a class's name -> such classes
         self.bases: dict[str, list[str]] = defaultdict(list)
         self.values: dict[str, set[str]] = defaultdict(set)  # class or global name -> names in what is assigned there
+        self.assigned: set[str] = set()  # attributes
 
     def add(self, path: str, node: ast.AST, *, owner: str = "") -> None:
         for inner in ast.iter_child_nodes(node):
@@ -153,9 +158,9 @@ class Program:
             if not new:
                 return list(found.values())
             found |= new
-            names = {name for _, node in new.values() for statement in node.body for name in _names(statement)}
-            named |= names
-            called |= names
+            statements = [statement for _, node in new.values() for statement in node.body]
+            named |= {name for statement in statements for name in _names(statement)}
+            called |= {name for statement in statements for name in _names(statement, data=self.assigned)}
 
     def meant_by(self, name: str, named: Collection[str]) -> Collection[str]:
         """The classes of this name. Of those inside others the one that a class which is named has, or inherits; if
@@ -201,15 +206,16 @@ def _base_names(base: ast.expr) -> Collection[str]:
     return [ast.unparse(base)] if isinstance(base, (ast.Name, ast.Attribute)) else _names(base)
 
 
-def _names(node: ast.AST) -> set[str]:
-    """Names and attributes, without those in annotations."""
+def _names(node: ast.AST, *, data: Collection[str] = ()) -> set[str]:
+    """Names and attributes, without those in annotations. `data`: attributes that count only where they are called."""
     found: set[str] = set()
+    called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)} if data else set()
     work = [node]
     while work:
         each = work.pop()
         if isinstance(each, ast.Name):
             found.add(each.id)
-        elif isinstance(each, ast.Attribute):
+        elif isinstance(each, ast.Attribute) and (each.attr not in data or id(each) in called):
             found.add(each.attr)
         skipped = {id(getattr(each, name, None)) for name in ("annotation", "returns")}
         work += [inner for inner in ast.iter_child_nodes(each) if id(inner) not in skipped]

@@ -52,6 +52,28 @@ def test_what_calls_name_is_reached_through_functions_and_classes(statements: Re
     assert {"put(batch)", "Log().add(batch)", "self.rows = []", "self.rows += batch"} == {*statements(code)}
 
 
+def test_an_attribute_that_is_assigned_is_no_call_of_a_method_of_that_name(statements: Reachable) -> None:
+    code = """
+        class Sink:
+            def write(self, batch):
+                self.rows = batch
+                self.table = Table()
+                self.table.seen(self.rows, self.table.keys)
+
+        class Table:
+            def rows(self):
+                return 1
+            def keys(self):
+                return 2
+            def seen(self, rows, keys):
+                self.seen_by = keys()
+    """
+    reached = {*statements(code)}
+    assert {"return 2", "self.seen_by = keys()"} <= reached
+    assert "return 1" not in reached
+    assert "return 1" in statements(code.replace("self.table.keys)", "self.table.rows())"))
+
+
 def test_of_classes_with_one_name_inside_several_contracts_that_of_this_contract_is_meant(tmp_path: Path) -> None:
     file = tmp_path / "contracts.py"
     file.write_text(
