@@ -46,7 +46,7 @@ def found_by_pairs(locator: str, *, cores: int, most: int) -> CampaignResults:
 
 @pytest.mark.slow
 def test_pairs_show_the_same_on_one_core_and_on_three() -> None:
-    alone, helped = (found_by_pairs(BACKUPS, cores=cores, most=1500) for cores in (1, 3))
+    alone, helped = (found_by_pairs(BACKUPS, cores=cores, most=2500) for cores in (1, 3))
     assert alone.findings
     assert alone.findings == helped.findings
     assert AT_STEPS.description in alone.notes[-1], "the telling ones come first"

@@ -37,7 +37,7 @@ BACKUPS = f"{SUPPORT / 'explored_sinks.py'}:OneBackupContract"  # wrong
 TWICE = f"{SUPPORT / 'overlapping_runs.py'}:Twice"  # wrong
 ALONE = f"{SUPPORT / 'overlapping_runs.py'}:Alone"
 RIGHT = "memory/masked"
-PAIRS = 1500
+PAIRS = 2500
 
 pytestmark = pytest.mark.slow
 
