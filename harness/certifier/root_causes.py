@@ -154,7 +154,7 @@ def _likely(oracle: str, schedule: Schedule) -> Sequence[str]:
         if SHOWN_BY_JOB[job] != RESTORED or _shows_a_restore(oracle, schedule):
             return (SHOWN_BY_JOB[job],)
     if [fault.kind for fault in schedule.faults] == ["stop", "error"]:
-        return ("R10",)  # a zombie whose connection was reset
+        return ("R10",)  # the connection of a zombie was reset
     if schedule.faults and schedule.faults[-1].kind == "unanswered":
         return ("R7",)
     if oracle in LOSS_OR_DUPLICATES and (found := _shown_by_step(oracle, schedule)):

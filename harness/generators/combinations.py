@@ -182,10 +182,9 @@ def failing_targets_before_second_restarts(campaign: CampaignView) -> Iterator[S
     for rescaled, other in product(campaign.rescaled_jobs, others):
         killed = Schedule(DECISIONS[:1], job=rescaled if other == STANDARD else TOGETHER.join((other, rescaled)))
         recovered = campaign.run(killed)
-        for kind in KINDS_AT_CALLS:
-            for faults in _calls_of_recovery(recovered, kind=kind):
-                for fault in faults[:TAKEN_OVER]:
-                    yield replace(killed, faults=(*killed.faults, fault, DECISIONS[1]))
+        calls = [faults for kind in KINDS_AT_CALLS for faults in _calls_of_recovery(recovered, kind=kind)]
+        failing = (fault for faults in calls for fault in faults[:TAKEN_OVER])
+        yield from (replace(killed, faults=(*killed.faults, fault, DECISIONS[1])) for fault in failing)
 
 
 def _calls_of_recovery(recovered: RunResult, *, kind: str) -> Collection[list[Fault]]:

@@ -1,4 +1,4 @@
-"""Parts whose publication has failed stay in the state, also of a subtask that has taken them over. Wrong:
+"""Parts that could not be published stay in the state, also of a subtask that has taken them over. Wrong:
 NamedByKeeper, which names them after the subtask that has them in its state. Right: NamedOnce.
 """
 
