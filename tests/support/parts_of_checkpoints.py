@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
-from sinkproof import Batch, Context
+from sinkproof import Batch, Claim, Context, Scratch
 
 
 class PartsOfCheckpoints(ABC):
@@ -37,3 +38,13 @@ class PartsOfCheckpoints(ABC):
     @abstractmethod
     def publish(self, name: str, rows: list[Any]) -> None:
         """Once its checkpoint is complete, and again where it is restored."""
+
+
+class JsonParts:
+    """What contracts have in common of which each part is a JSON file."""
+
+    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        for file in scratch.path.glob("*.json"):
+            yield from json.loads(file.read_text())

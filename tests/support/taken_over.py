@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sinkproof import Batch, Claim, Context, Scratch
+from parts_of_checkpoints import JsonParts
+
+from sinkproof import Batch, Context, Scratch
 
 
 class Parts:
@@ -55,16 +56,11 @@ class Parts:
         os.replace(new, self.folder / f"{name}.json")
 
 
-class NamedByKeeper:
-    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+class NamedByKeeper(JsonParts):
     keeps_names = False
 
     def sink(self, scratch: Scratch) -> Parts:
         return Parts(scratch.path, self.keeps_names)
-
-    def committed(self, scratch: Scratch) -> Iterator[Any]:
-        for file in scratch.path.glob("*.json"):
-            yield from json.loads(file.read_text())
 
 
 class NamedOnce(NamedByKeeper):

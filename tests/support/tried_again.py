@@ -7,13 +7,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sinkproof import Claim, Scratch
+from parts_of_checkpoints import JsonParts, PartsOfCheckpoints
 
-from .parts_of_checkpoints import PartsOfCheckpoints
+from sinkproof import Scratch
 
 
 class GivingUp(PartsOfCheckpoints):
@@ -44,16 +43,11 @@ class TakingForDone(GivingUp):
                 raise
 
 
-class GivesUp:
-    claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
+class GivesUp(JsonParts):
     raises = False
 
     def sink(self, scratch: Scratch) -> Any:
         return GivingUp(scratch.path, self.raises)
-
-    def committed(self, scratch: Scratch) -> Iterator[Any]:
-        for file in scratch.path.glob("*.json"):
-            yield from json.loads(file.read_text())
 
 
 class Raises(GivesUp):
