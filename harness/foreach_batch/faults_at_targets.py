@@ -83,8 +83,7 @@ def fail_calls(
     """
     run = 0
     with open_drivers() as drivers:
-        faults = errors_at([call for call in drivers.calls() if not call.of_spark])[:COPIED_ERRORS_MOST]
-        for fault in takewhile(lambda fault: ends is None or not ends.over, faults):
+        for fault in takewhile(lambda fault: ends is None or not ends.over, errors_of_libraries(drivers.calls())):
             strike(Schedule((fault,)), drivers, query, results=results)
             run += 1
     return run
@@ -174,6 +173,10 @@ def errors_at(calls: Sequence[CallToTarget]) -> list[Fault]:
             if KINDS[kind].applies(SINK, place.point):
                 found.append(Fault(place.actor, place.point, place.occurrence, kind))
     return list(dict.fromkeys(found))[:ERRORS_MOST]
+
+
+def errors_of_libraries(calls: Sequence[CallToTarget]) -> list[Fault]:
+    return errors_at([call for call in calls if not call.of_spark])[:COPIED_ERRORS_MOST]
 
 
 def _by_name(calls: Sequence[CallToTarget]) -> list[list[CallToTarget]]:

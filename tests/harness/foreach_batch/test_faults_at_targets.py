@@ -16,7 +16,15 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, parse
 from sinkproof.foreach_batch import faults_at_targets
-from sinkproof.foreach_batch.faults_at_targets import deaths_at_edges, deaths_between_more, deaths_elsewhere, errors_at
+from sinkproof.foreach_batch.certify_function import refuse_other_faults
+from sinkproof.foreach_batch.faults_at_targets import (
+    COPIED_ERRORS_MOST,
+    deaths_at_edges,
+    deaths_between_more,
+    deaths_elsewhere,
+    errors_at,
+    errors_of_libraries,
+)
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
@@ -26,6 +34,7 @@ from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
+from sinkproof.subject.contract import ContractError
 
 from ...support.explored_functions import EndsWhenAsked, EndsWhenFound
 
@@ -198,6 +207,18 @@ def test_deaths_at_the_edges_come_whatever_the_budget_unless_it_holds(
     assert [not holds] == [stage.finished for stage in results.coverage.stages]
 
 
+@pytest.mark.parametrize("kind", ["error", "unanswered", "fail"])
+def test_each_error_of_a_call_in_python_is_replayed_on_simulated_only(
+    kind: str, query: Callable[..., SimulatedQuery]
+) -> None:
+    contract = query("put", module="with_native_client").contract
+    schedule = parse(f"file.rename#1={kind}", kinds=frozenset(KINDS))
+    assert "" == impossible(schedule, contract, "simulated")
+    refuse_other_faults(schedule, "simulated")
+    with pytest.raises(ContractError, match="simulated, the last fault may be error, fail or unanswered"):
+        refuse_other_faults(schedule, "spark")
+
+
 @pytest.mark.parametrize("kind", ["kill-job", "error", "unanswered"])
 def test_each_fault_inside_a_call_is_replayed_on_simulated_only(
     kind: str, query: Callable[..., SimulatedQuery]
@@ -247,9 +268,11 @@ def test_the_cause_of_an_error_is_shown_though_it_stands_at_its_end(message: str
     assert describe_error(RuntimeError(message), {}).endswith(shown)
 
 
-def call(line: int, number: int, *, point: str = SEND, after: str = "line(a.py:1)") -> CallToTarget:
+def call(
+    line: int, number: int, *, point: str = SEND, after: str = "line(a.py:1)", of_spark: bool = False
+) -> CallToTarget:
     return CallToTarget(
-        Fault(COORDINATOR, point, number, "kill-job"), SourceLine(file="a.py", number=line), after, of_spark=False
+        Fault(COORDINATOR, point, number, "kill-job"), SourceLine(file="a.py", number=line), after, of_spark=of_spark
     )
 
 
@@ -273,3 +296,11 @@ def test_errors_strike_what_python_does_not_see() -> None:
     calls = [call(1, 1, after="socket.send"), *(call(2, number) for number in range(2, 5))]
     failed = [(each.occurrence, each.kind) for each in errors_at(calls)]
     assert [(4, "unanswered"), (4, "error"), (2, "error")] == failed
+
+
+def test_errors_of_libraries_strike_nothing_that_the_jvm_does() -> None:
+    """Its jobs fail as a whole."""
+    calls = [call(1, 1, of_spark=True), *(call(line, line) for line in range(2, 30))]
+    failed = {each.occurrence for each in errors_of_libraries(calls)}
+    assert 1 not in failed
+    assert COPIED_ERRORS_MOST == len(errors_of_libraries(calls))
