@@ -20,7 +20,7 @@ CALLS: Final = frozenset(
 )
 ARGUMENTS: Final = frozenset({"ex", "exat", "px", "pxat", "expire", "expireAfterSeconds", "duplicate_window"})
 TIMED: Final = frozenset({"set", "add", "replace"})  # of clients of Redis and memcached: the third argument is a time
-OWN_CLOCKS: Final = frozenset({"time", "datetime", "loop"})
+OF_CLIENT: Final = re.compile("redis|valkey|client|connection|server", re.IGNORECASE)  # in the name of a variable
 CLIENTS: Final = re.compile(r"^\s*(?:import|from)\s+\w*(?:redis|valkey|memcache)", re.MULTILINE)
 IN_TEXT: Final = re.compile(
     r"(?i:\b(?:USING|AND)\s+TTL\b|\bdefault_time_to_live\s*=\s*[1-9]|\bp?call\(\s*['\"]h?p?(?:expire|setex)"
@@ -79,9 +79,9 @@ def _is_expiry(node: ast.AST) -> bool:
 def _is_timed(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
-    if node.func.attr == "time" and not (node.args or node.keywords):  # of the server: not `time.time()`
+    if node.func.attr == "time" and not (node.args or node.keywords):  # of the server: not `datetime.now().time()`
         asked = node.func.value
-        return getattr(asked, "attr", getattr(asked, "id", "")) not in OWN_CLOCKS
+        return OF_CLIENT.search(getattr(asked, "attr", getattr(asked, "id", ""))) is not None
     if node.func.attr not in TIMED:
         return False
     times = [*node.args[2:3], *(argument.value for argument in node.keywords if argument.arg == "time")]
