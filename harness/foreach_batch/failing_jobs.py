@@ -67,11 +67,6 @@ def fails_jobs(fault: Fault | None) -> bool:
     return fault is not None and fault.kind == ERROR and (fault.point == BEFORE_BATCH or is_line(fault.point))
 
 
-def goes_on(fault: Fault) -> bool:
-    """Whether the call fails each time that the function tries it."""
-    return fault.kind == FAIL
-
-
 def failing_if_told(frame: DataFrame, row: Identity) -> DataFrame:
     """The same batch; each job that reads this row fails while `let_jobs_fail` says so."""
     split, offset = row

@@ -29,13 +29,14 @@ from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BEFORE_BATCH,
     BEFORE_COMMIT,
+    FAIL,
     INJECTED,
     LEDGER,
     LOSE,
     frame_of_batch,
     named_query,
 )
-from sinkproof.foreach_batch.failing_jobs import FAILING, failing_if_told, fails_jobs, goes_on, let_jobs_fail
+from sinkproof.foreach_batch.failing_jobs import FAILING, failing_if_told, fails_jobs, let_jobs_fail
 from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.foreach_batch.retried_tasks import clock_of_workers
 from sinkproof.foreach_batch.seen_by_spark import cluster_of_cores, day_of_spark
@@ -282,7 +283,7 @@ class SimulatedQuery:
         if fails_jobs(error) and not self.input.identities(self.batch):
             return False
         self.failed, self.failed_line = (error,), self.line
-        self._goes_on_failing = goes_on(error)
+        self._goes_on_failing = error.kind == FAIL
         self._expect_failures()
         return True
 

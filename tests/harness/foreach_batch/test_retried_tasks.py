@@ -33,7 +33,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Simu
     """By function, in one session."""
     path = tmp_path_factory.mktemp("tasks") / "scratch"
     path.mkdir()
-    names = ("append", "replace", "replace_in_folder_of_today")
+    names = ("append", "replace", "replace_by_name", "replace_in_folder_of_today")
     functions = [load(f"{FUNCTIONS}/written_by_tasks.py:{name}") for name in names]
     with simulated_query(functions[0], Scratch(name="tasks", path=path), progress=SILENT) as query:
         scratch, session, kills_task = query.scratch, query.session, query.kills_task
@@ -59,13 +59,14 @@ def test_what_a_task_appends_is_there_twice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("function", "found"), [("replace_in_folder_of_today", ["O2"]), ("replace", [])])
+@pytest.mark.parametrize(("function", "found"), [("replace_in_folder_of_today", ["O2"]), ("replace_by_name", [])])
 def test_tasks_show_the_day_that_the_driver_does(
     function: str, found: list[str], queries: dict[str, SimulatedQuery]
 ) -> None:
     query = queries[function]
     clear_folder(query.scratch.path)
     ending, _, _ = follow(query, parse(f"job={OUTAGE_JOB} {BEFORE_COMMIT}#2=kill-job"))
+    assert "" == ending.failure
     assert found == [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
     assert query.kills_task is not None
     assert [] == [path for path in query.kills_task.parent.iterdir() if path.name == CLOCK]

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 
@@ -31,6 +32,15 @@ def append(df, batch_id):
 def replace(df, batch_id):
     """Right."""
     df.foreachPartition(_writing_files_to(_folder(batch_id, anew=True)))
+
+
+def replace_by_name(df, batch_id):
+    """Right; Spark's workers import this module for it."""
+    df.foreachPartition(partial(_write_files_to, _folder(batch_id, anew=True)))
+
+
+def _write_files_to(folder, rows):
+    _writing_files_to(folder)(rows)
 
 
 def spread(df, batch_id):
