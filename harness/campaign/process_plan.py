@@ -168,7 +168,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.RESCALES),
     ),
     Stage(
-        name="zombies within commits that die, that two successors have replaced, or without their connection",
+        name="zombies that die, that two successors have replaced, or that have lost their connection",
         schedules=lambda campaign: zombies_and_deaths(campaign, waited_for=campaign.waited_for),
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),

@@ -213,6 +213,11 @@ def test_the_certificate_lists_what_was_struck_and_what_never_ran(file: Path) ->
     assert ([5, 12], [9], []) == (code.never_run, code.handlers_never_run, code.excluded)
 
 
+@pytest.mark.parametrize(("kind", "verdict"), [("stop", "upheld"), ("pause", "upheld"), ("kill", "unknown")])
+def test_lines_that_run_after_errors_need_a_kill_and_no_suspension(kind: str, verdict: str, file: Path) -> None:
+    assert verdict == judged(file, passed=ALL | {8, 9}, left_out=(kind, {8, 9})).verdict
+
+
 def test_handlers_that_never_ran_are_said_beside_upheld(file: Path) -> None:
     assert "statements for exceptions that never ran: 1" in judged(file).why
 
