@@ -185,7 +185,7 @@ def test_a_certificate_holds_the_stages_of_the_plan() -> None:
         "kill and zombie at lines of restored",
         "what does harm only",
         "crashes within rescaled",
-        "zombies within commits that die",
+        "zombies that die",
         "deaths of attempts alone",
     ],
 )
