@@ -19,7 +19,7 @@ from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.generators.orphaned_programs import deaths_beside_programs
-from sinkproof.generators.repeated_errors import errors_and_retries
+from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.workload.jobs import JOBS
 
@@ -39,7 +39,7 @@ KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's 
     Stage(name="zombies at first steps", schedules=single_faults.zombies_at_first_steps),
     Stage(name="late zombies", schedules=single_faults.late_zombies),
     Stage(name="very late zombies", schedules=single_faults.very_late_zombies_at_first_steps, needs=(Need.NO_SERVICE,)),
-    Stage(name="error at each call", schedules=errors_and_retries),
+    Stage(name="error at each call", schedules=single_faults.errors),
     Stage(name="unanswered calls", schedules=single_faults.unanswered_calls, needs=(Need.NO_NAMED_POINTS,)),
     Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose")),
     Stage(name="declined votes", schedules=single_faults.declined_votes),
@@ -139,6 +139,7 @@ HIGH_YIELD: Final[Plan] = (
     Stage(name="zombies within commits", schedules=interleavings.zombies_within_commits, needs=(Need.NO_SERVICE,)),
     Stage(name="one whole-job kill in each job", schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job")),
     *KILLS_AND_MESSAGES,
+    Stage(name="repeated errors", schedules=repeated_errors),
     Stage(name="generations with one digit more", schedules=high_yield.longer_generations, needs=(Need.NO_SERVICE,)),
     Stage(
         name="twelve checkpoints pending",

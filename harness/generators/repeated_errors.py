@@ -17,15 +17,11 @@ TRIES_MOST: Final = 12
 SECONDS_MOST: Final = 4.0  # of one run: sinks wait before they try again, longer each time
 
 
-def errors_and_retries(campaign: CampaignView) -> Iterator[Schedule]:
-    yield from errors(campaign)
-    if tries_again(campaign.runner.files):
-        yield from repeated_errors(campaign)
-
-
 def repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
-    """Each error, and one more each time that its attempt comes to that point again before the call is over."""
-    for schedule in errors(campaign):
+    """Each error, and one more each time that its attempt comes to that point again before the call is over. For a
+    runner whose traces are in the order of time.
+    """
+    for schedule in errors(campaign) if tries_again(campaign.runner.files) else ():
         (first,) = schedule.faults
         faults: list[Fault] = []
         again: Fault | None = first

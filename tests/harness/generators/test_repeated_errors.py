@@ -8,11 +8,13 @@ from typing import Final
 import pytest
 
 from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.spark_plan import SPARK_PLAN
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.generators.repeated_errors import errors_and_retries
+from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.single_faults import errors
 from sinkproof.subject.loading import load
 from sinkproof.subject.names_in_code import tries_again
@@ -23,19 +25,29 @@ SINKS: Final = Path(__file__).parents[2] / "support" / "tried_again.py"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "tries", "most"), [("GivesUp", {3}, 3), ("Raises", set(), 3), ("TakesForDone", {1}, 1)]
+    ("name", "found_by", "times"), [("GivesUp", {3}, {3}), ("Raises", set(), {3}), ("TakesForDone", {1}, set())]
 )
-def test_what_gives_up_without_a_word_loses_rows(name: str, tries: set[int], most: int, tmp_path: Path) -> None:
+def test_what_gives_up_without_a_word_loses_rows(
+    name: str, found_by: set[int], times: set[int], tmp_path: Path
+) -> None:
     with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: False)
-        campaign.carry_out([Stage(name="errors", schedules=errors_and_retries)])
-        run = {len(schedule.faults) for schedule in errors_and_retries(campaign)}
+        campaign.carry_out([Stage(name="error at each call", schedules=errors)])
+        campaign.carry_out([Stage(name="repeated errors", schedules=repeated_errors)])
+        repeated = {len(schedule.faults) for schedule in repeated_errors(campaign)}
         assert all(len(schedule.faults) == 1 for schedule in errors(campaign))
     found = [finding for finding in results.findings if finding.claimed]
-    assert ({"O1"} if tries else set()) == {finding.oracle for finding in found}
-    assert tries == {len(parse(finding.schedule).faults) for finding in found}
-    assert {1, most} == run
+    assert ({"O1"} if found_by else set()) == {finding.oracle for finding in found}
+    assert found_by == {len(parse(finding.schedule).faults) for finding in found}
+    assert times == repeated
+
+
+def test_errors_are_repeated_only_where_traces_are_in_the_order_of_time() -> None:
+    assert [repeated_errors in [stage.schedules for stage in plan] for plan in (PROCESS_PLAN, SPARK_PLAN)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
