@@ -10,8 +10,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from sinkproof.campaign.inside_service.inside_campaign import kill_inside_service
 from sinkproof.campaign.loop import Campaign
+from sinkproof.campaign.outward_calls_plan import (
+    INSIDE_SERVICE,
+    NATIVE_CODE,
+    NATIVE_CODE_OTHERWISE,
+    OUTWARD_CALLS,
+    WATCHED_SINK,
+)
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
 from sinkproof.campaign.stage import Need, Plan, Stage
@@ -21,10 +27,10 @@ from sinkproof.generators import combinations, high_yield, interleavings, rare, 
 from sinkproof.generators.orphaned_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
+from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.workload.jobs import JOBS
 
 PART_SECONDS_MOST: Final = 30.0  # several hundred schedules; of a slow library some dozens
-WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
 
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
@@ -43,78 +49,6 @@ KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's 
     Stage(name="unanswered calls", schedules=single_faults.unanswered_calls, needs=(Need.NO_NAMED_POINTS,)),
     Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose")),
     Stage(name="declined votes", schedules=single_faults.declined_votes),
-)
-OUTWARD_CALLS: Final[Plan] = (
-    Stage(
-        name="kill before each outward call",
-        explore=ProcessCampaign.kill_before_outward_calls,
-        needs=(Need.OUTWARD_CALLS,),
-        required=True,
-    ),
-    Stage(
-        name="zombie, pause, error and late effect at each outward call",
-        schedules=single_faults.at_outward_calls,
-        needs=(Need.OUTWARD_CALLS,),
-        required=True,
-    ),
-    Stage(
-        name="kill before each outward call of recoveries",
-        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
-        needs=(Need.OUTWARD_CALLS,),
-        required=True,
-    ),
-)
-INSIDE_SERVICE: Final[Plan] = (
-    Stage(
-        name="kill the external system before each outward call of its own",
-        explore=kill_inside_service,
-        needs=(Need.SERVICE, Need.INSIDE_SERVICE),
-    ),
-)
-NATIVE_CODE: Final[Plan] = (
-    Stage(
-        name="outward calls that no line explains",
-        explore=ProcessCampaign.look_for_native_calls,
-        needs=WATCHED_SINK,
-        required=True,
-    ),
-    Stage(
-        name="kill before outward calls of native code",
-        explore=ProcessCampaign.kill_in_native_code,
-        needs=(Need.NATIVE_CALLS,),
-        required=True,
-    ),
-    Stage(
-        name="errors at outward calls that no known call to the target has made",
-        explore=ProcessCampaign.fail_unknown_calls,
-        needs=WATCHED_SINK,
-        required=True,
-    ),
-    Stage(
-        name="short writes; late effect of each outward call of a commit, in recoveries, too",
-        schedules=lambda campaign: campaign.late_calls,
-        needs=WATCHED_SINK,
-        required=True,
-    ),
-    Stage(name="requests without reply", schedules=lambda campaign: campaign.unanswered_for_long, needs=WATCHED_SINK),
-    Stage(
-        name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
-        explore=ProcessCampaign.strike_new_calls,
-        needs=WATCHED_SINK,
-        required=True,
-    ),
-)
-NATIVE_CODE_OTHERWISE: Final[Plan] = (
-    Stage(
-        name="kill before each outward call of native code",
-        explore=ProcessCampaign.kill_before_outward_calls,
-        needs=(Need.NATIVE_CALLS,),
-    ),
-    Stage(
-        name="zombie, pause, error and late effect at outward calls of native code",
-        explore=ProcessCampaign.strike_native_code_otherwise,
-        needs=(Need.NATIVE_CALLS,),
-    ),
 )
 WATCHED_POWER: Final[Plan] = (
     Stage(
@@ -173,6 +107,12 @@ HIGH_YIELD: Final[Plan] = (
         schedules=lambda campaign: zombies_and_deaths(campaign, waited_for=campaign.waited_for),
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="zombies that go on while their successor opens",
+        schedules=lambda campaign: zombies_beside_openings(campaign, waited_for=campaign.waited_for),
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.FOREIGN_CODE,),
     ),
     Stage(
         name="attempts that hang, and are killed after their replacement",

@@ -18,8 +18,8 @@ SECONDS_MOST: Final = 4.0  # of one run: sinks wait before they try again, longe
 
 
 def repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
-    """Each error, and one more each time that its attempt comes to that point again before the call is over. For a
-    runner whose traces are in the order of time.
+    """Each error, and one more each time that its attempt comes to that point again before the call is over. Only
+    where traces are in the order of time.
     """
     for schedule in errors(campaign) if tries_again(campaign.runner.files) else ():
         (first,) = schedule.faults

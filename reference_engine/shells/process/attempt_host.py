@@ -56,6 +56,11 @@ class ProcessAttempt(ABC):
         """Whether it is suspended until it is killed."""
         return self.armed is not None and self.armed[2] == HANG.word
 
+    def goes_on_before(self, pausing: ProcessAttempt) -> bool:
+        """Whether this suspended attempt goes on, and not only when that one, which pauses now, has gone on."""
+        kind = self.armed[2] if self.armed is not None else ""
+        return kind == "pause" or (kind == "stop" and self.generation < pausing.generation)
+
     @property
     def alive(self) -> bool:
         return self.child.alive
@@ -171,7 +176,7 @@ class ProcessAttempt(ABC):
     def suspend(self) -> None:
         """The attempt is suspended at its armed point: the rest of the job runs, then it goes on."""
         if self.armed is not None and self.armed[2] == "pause":
-            self.host.resume_paused()
+            self.host.resume_before(self)
         self.host.suspended.append(self)
         try:
             self.host.overseer.stopped(self.actor)
@@ -314,9 +319,11 @@ class AttemptHost(ABC):
             attempt.child.kill()
         return bool(zombies)
 
-    def resume_paused(self) -> None:
-        """Called when another attempt pauses: earlier pauses end first, as they would on a clock."""
-        for attempt in [each for each in self.suspended if each.armed is not None and each.armed[2] == "pause"]:
+    def resume_before(self, pausing: ProcessAttempt) -> None:
+        """Called when an attempt pauses: earlier pauses end first, as they would on a clock. A zombie that it, or
+        another one of its generation, has replaced does at that moment what it was about to do.
+        """
+        for attempt in [each for each in self.suspended if each.goes_on_before(pausing)]:
             self.suspended.remove(attempt)
             attempt.resume_here()
             attempt.await_reply_briefly()

@@ -1,0 +1,85 @@
+"""The parts of the process shell's plan that strike at outward calls: system calls of programs and of native code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sinkproof.campaign.inside_service.inside_campaign import kill_inside_service
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.generators import single_faults
+
+WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
+
+OUTWARD_CALLS: Final[Plan] = (
+    Stage(
+        name="kill before each outward call",
+        explore=ProcessCampaign.kill_before_outward_calls,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="zombie, pause, error and late effect at each outward call",
+        schedules=single_faults.at_outward_calls,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="kill before each outward call of recoveries",
+        explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
+        needs=(Need.OUTWARD_CALLS,),
+        required=True,
+    ),
+)
+INSIDE_SERVICE: Final[Plan] = (
+    Stage(
+        name="kill the external system before each outward call of its own",
+        explore=kill_inside_service,
+        needs=(Need.SERVICE, Need.INSIDE_SERVICE),
+    ),
+)
+NATIVE_CODE: Final[Plan] = (
+    Stage(
+        name="outward calls that no line explains",
+        explore=ProcessCampaign.look_for_native_calls,
+        needs=WATCHED_SINK,
+        required=True,
+    ),
+    Stage(
+        name="kill before outward calls of native code",
+        explore=ProcessCampaign.kill_in_native_code,
+        needs=(Need.NATIVE_CALLS,),
+        required=True,
+    ),
+    Stage(
+        name="errors at outward calls that no known call to the target has made",
+        explore=ProcessCampaign.fail_unknown_calls,
+        needs=WATCHED_SINK,
+        required=True,
+    ),
+    Stage(
+        name="short writes; late effect of each outward call of a commit, in recoveries, too",
+        schedules=lambda campaign: campaign.late_calls,
+        needs=WATCHED_SINK,
+        required=True,
+    ),
+    Stage(name="requests without reply", schedules=lambda campaign: campaign.unanswered_for_long, needs=WATCHED_SINK),
+    Stage(
+        name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
+        explore=ProcessCampaign.strike_new_calls,
+        needs=WATCHED_SINK,
+        required=True,
+    ),
+)
+NATIVE_CODE_OTHERWISE: Final[Plan] = (
+    Stage(
+        name="kill before each outward call of native code",
+        explore=ProcessCampaign.kill_before_outward_calls,
+        needs=(Need.NATIVE_CALLS,),
+    ),
+    Stage(
+        name="zombie, pause, error and late effect at outward calls of native code",
+        explore=ProcessCampaign.strike_native_code_otherwise,
+        needs=(Need.NATIVE_CALLS,),
+    ),
+)
