@@ -1,5 +1,5 @@
 """Sinks with rows, progress and an epoch for each subtask in one database: a commit of an old epoch is refused. Wrong:
-ReadsFirst, whose attempts read the progress and then take the next epoch. Right: FencesFirst.
+ReadsFirst: its attempts read the progress, and then take the next epoch. Right: FencesFirst.
 """
 
 from __future__ import annotations
