@@ -138,6 +138,7 @@ def test_any_error_of_a_sink_ends_its_attempt_only(tmp_path: Path, error: str) -
     assert 1 == sum(what == "raised" for _, _, _, what, _ in result.history)
 
 
+@pytest.mark.slow
 def test_a_reader_without_an_end_is_named(tmp_path: Path) -> None:
     (tmp_path / "endless.py").write_text(subject("committed", "while True:\n    yield 0, 0"))
     contract = load(f"{tmp_path}/endless.py:Contract")

@@ -48,6 +48,7 @@ def test_states_are_compared_no_more_if_too_few_match(runner: Any) -> None:
     assert not memo.is_worth_it
 
 
+@pytest.mark.slow
 def test_the_number_of_states_kept_is_bounded(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sinkproof.exploration.run_memo.KEPT_MOST", 5)
     bench = runner("memory/two-phase")

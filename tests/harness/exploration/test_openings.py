@@ -80,6 +80,7 @@ def test_a_name_generator_is_compared_only_after_a_name_was_drawn() -> None:
     assert seen[0] != fingerprint_but_for_names([other], {}, undrawn=before)
 
 
+@pytest.mark.slow
 def test_every_fault_is_tried_on_a_sink_with_hidden_state(runner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = runner("CarefulContract")
     given = bench.contract.given.sink

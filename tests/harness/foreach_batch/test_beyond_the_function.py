@@ -26,6 +26,7 @@ from sinkproof.subject.scratch import Scratch
 from ...support.explored_functions import FUNCTIONS, Frame, explored, wrong
 
 
+@pytest.mark.slow
 def test_a_function_is_crashed_at_the_lines_of_the_modules_that_it_imports(
     query: Callable[..., SimulatedQuery],
 ) -> None:
@@ -34,6 +35,7 @@ def test_a_function_is_crashed_at_the_lines_of_the_modules_that_it_imports(
     assert [schedule for schedule in lost if "line(helper_writer.py:" in schedule]
 
 
+@pytest.mark.slow
 def test_a_file_effect_is_a_point_of_its_own(query: Callable[..., SimulatedQuery]) -> None:
     exploration = explored(query("replace"), sequences=False)
     passed = {fault.point for judged in exploration.states.values() for fault in judged.crashes}

@@ -86,6 +86,7 @@ def test_a_replacing_function_is_correct_after_any_sequence_of_crashes(query: Ca
     assert deepest >= 2
 
 
+@pytest.mark.slow
 def test_a_marker_before_its_rows_loses_them_and_the_line_is_named(query: Callable[[str], SimulatedQuery]) -> None:
     found = wrong(explored(query("mark_first"), sequences=False))
     lines = {text_at(schedule) for schedule in found if is_line(parse(schedule).faults[0].point)}
@@ -122,6 +123,7 @@ def test_the_error_of_a_function_names_its_line(query: Callable[[str], Simulated
     assert not any(judged.ending for judged in exploration.states.values())
 
 
+@pytest.mark.slow
 def test_a_function_that_does_not_recover_is_convicted(query: Callable[[str], SimulatedQuery]) -> None:
     exploration = explored(query("fail_again"), sequences=False)
     assert anomalies_of(exploration.base, "append")[0].oracle == "O3"  # only early without crashes, as each function is

@@ -18,6 +18,7 @@ from sinkproof.reports.progress import SILENT
 SUPPORT = Path(__file__).parents[2] / "support"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", ["show", "show_nothing", "die"])
 def test_a_finding_is_shown_again_in_a_process_of_its_own(
     entry: str, query: Callable[..., SimulatedQuery], monkeypatch: pytest.MonkeyPatch
