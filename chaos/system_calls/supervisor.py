@@ -33,6 +33,12 @@ NAMES: Final = {number: name for name, call in CALLS.items() if (number := numbe
 MAP_NUMBER, CONNECT_NUMBER, BIND_NUMBER = map(number_of, (MAP, CONNECT, BIND))
 END_SECONDS: Final = 10.0
 UNREADABLE: Final = "the arguments of its system calls cannot be read"
+MAPS: Final = "it maps "  # a file, by its path from the watched folder; else the whole path
+
+
+def maps_below_folder(unseen: str) -> bool:
+    """Whether a reason why changes may have been missed is that a file of the watched folder was mapped."""
+    return unseen.startswith(MAPS) and not unseen.startswith(f"{MAPS}/")
 
 
 class Act(enum.Enum):
@@ -215,7 +221,7 @@ class SystemCallWatch:
         if not path:
             return
         about = self.names.below(path)
-        self.unseen[f"it maps {about or path} into its memory: what it writes there is no system call"] = None
+        self.unseen[f"{MAPS}{about or path} into its memory: what it writes there is no system call"] = None
         if about and self.record is not None:
             self.record.map(path)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sinkproof.campaign.process_plan import NATIVE_CODE, WATCHED_POWER
+from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
+from sinkproof.campaign.process_plan import WATCHED_POWER
 from sinkproof.campaign.stage import Plan
 from sinkproof.canaries import between_calls as calls
 from sinkproof.canaries import code_of_users as users

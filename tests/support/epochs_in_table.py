@@ -1,5 +1,6 @@
-"""Sinks with rows, progress and an epoch for each subtask in one database: a commit of an old epoch is refused. Wrong:
-ReadsFirst: its attempts read the progress, and then take the next epoch. Right: FencesFirst.
+"""Sinks with rows, progress and an epoch for each subtask in one database: a commit of an old epoch is refused. A file
+of the database is mapped. Wrong: ReadsFirst: an attempt reads the progress, and then takes the next epoch. Right:
+FencesFirst.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from sinkproof import Claim, Scratch
 
 TABLES = """
+PRAGMA journal_mode = WAL;
 CREATE TABLE results (split INT, number INT, name TEXT, payload TEXT);
 CREATE TABLE progress (subtask INT, checkpoint INT);
 CREATE TABLE epochs (subtask INT PRIMARY KEY, epoch INT);

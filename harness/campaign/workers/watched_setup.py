@@ -12,6 +12,7 @@ from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls.place_names import SOCKET, is_drawn
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
+from sinkproof.chaos.system_calls.supervisor import maps_below_folder
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import load
@@ -40,8 +41,8 @@ def keeps_to_its_folder(server: ForkServer, contract: Contract, scratch: Scratch
         child.close()
         shutil.rmtree(folder, ignore_errors=True)
     sent = any(is_system_call(point) and SOCKET in point for point in watch.take_points())
-    reached = sent or watch.names.peers or watch.names.bound
-    return ended == 0 and not (reached or watch.unseen) and all(map(is_drawn, elsewhere))
+    reached = sent or watch.names.peers or watch.names.bound or not all(map(maps_below_folder, watch.unseen))
+    return ended == 0 and not reached and all(map(is_drawn, elsewhere))
 
 
 def set_up_twice(inside: Inside, locator: str, scratch: Scratch) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sinkproof.campaign.outward_calls_plan import INSIDE_SERVICE
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.process_plan import INSIDE_SERVICE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.reports.watched_calls import InsideService

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from sinkproof.campaign.inside_service.inside_campaign import _struck, _watched
+from sinkproof.campaign.outward_calls_plan import INSIDE_SERVICE
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.process_plan import INSIDE_SERVICE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Stage
 from sinkproof.canaries.inside_services import on_two_file_store

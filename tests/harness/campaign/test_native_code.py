@@ -12,8 +12,8 @@ import pytest
 
 from sinkproof.campaign.baseline import why_not_watched
 from sinkproof.campaign.loop import ShouldStop
+from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import LARGE_CALLS_SECONDS_MOST, ProcessCampaign
-from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Plan
 from sinkproof.certifier.claim_verdicts import judge_subject

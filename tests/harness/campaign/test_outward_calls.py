@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.campaign.outward_calls_plan import OUTWARD_CALLS
 from sinkproof.campaign.outward_coverage import OutwardCoverage, kills, recovery_kills
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.process_plan import OUTWARD_CALLS
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.not_examined import not_examined

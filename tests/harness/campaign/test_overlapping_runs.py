@@ -14,6 +14,7 @@ from sinkproof.campaign.workers.watched_setup import keeps_to_its_folder
 from sinkproof.campaign.workers.worker_pool import PoolNotes
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.system_calls.supervisor import UNREADABLE, maps_below_folder
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.loading import load
@@ -65,10 +66,17 @@ def test_what_lies_beside_a_scratch_folder_in_the_folder_of_temporary_files_is_s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", ["Apart", "SetUp"])
+@pytest.mark.parametrize("subject", ["overlapping_runs:Apart", "overlapping_runs:SetUp", "epochs_in_table:FencesFirst"])
 def test_runs_that_keep_to_their_folder_may_overlap(subject: str) -> None:
-    with opened(f"{OVERLAPPING}:{subject}") as runner:
+    file, name = subject.split(":")
+    with opened(f"{OVERLAPPING.with_name(f'{file}.py')}:{name}") as runner:
         assert is_apart(runner)
+
+
+def test_a_file_elsewhere_that_a_run_maps_may_be_mapped_by_another_one() -> None:
+    text = "it maps {} into its memory: what it writes there is no system call"
+    assert [True, False] == [maps_below_folder(text.format(name)) for name in ("out.db-shm", "/dev/shm/shared")]
+    assert not maps_below_folder(f"{UNREADABLE}: no right")
 
 
 def test_a_campaign_hands_on_what_its_pools_say() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner

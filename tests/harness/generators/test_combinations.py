@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.process_plan import NATIVE_CODE
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import Schedule
