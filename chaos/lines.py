@@ -148,6 +148,23 @@ def _is_short(code: CodeType) -> bool:
     return {line for _, _, line in code.co_lines() if line is not None} == {code.co_firstlineno}
 
 
+_opening = threading.local()  # the permissions that `os.open` was called with: the audit event has none
+
+
+def _noting_permissions(path: Any, flags: int, *mode: int, _open: Callable[..., int] = os.open, **others: Any) -> int:
+    before = getattr(_opening, "permissions", None)
+    _opening.permissions = mode[0] if mode else others.get("mode", 0o777)
+    try:
+        return _open(path, flags, *mode, **others)
+    finally:
+        _opening.permissions = before
+
+
+def _create(path: Any, mode: str | None, flags: int) -> None:
+    permissions = getattr(_opening, "permissions", None) if mode is None else None
+    os.close(os.open(path, flags, 0o666 if permissions is None else permissions))
+
+
 class _Audit:
     """The one hook of this process, and its current folder and callback."""
 
@@ -164,12 +181,15 @@ def file_points(folder: Path, reach: Reach, *, reads: bool = False) -> Iterator[
     """
     if not _Audit.installed:
         sys.addaudithook(_hook)
+        os.supports_dir_fd.add(_noting_permissions)  # as `os.open` does
         _Audit.installed = True
-    before = _Audit.folder, _Audit.reach, _Audit.reads
+    before, opened_by = (_Audit.folder, _Audit.reach, _Audit.reads), os.open
     _Audit.folder, _Audit.reach, _Audit.reads = os.path.abspath(folder), reach, reads
+    setattr(os, "open", _noting_permissions)  # noqa: B010  # no type says that it may be replaced
     try:
         yield
     finally:
+        setattr(os, "open", opened_by)  # noqa: B010
         _Audit.folder, _Audit.reach, _Audit.reads = before
 
 
@@ -204,7 +224,7 @@ def _from(descriptor: int) -> int | None:
 
 
 DONE_BY: Final[dict[str, Callable[..., Any]]] = {
-    "open": lambda path, mode, flags: os.close(os.open(path, flags, 0o666)),
+    "open": _create,
     "os.rename": lambda old, new, at, to: os.rename(old, new, src_dir_fd=_from(at), dst_dir_fd=_from(to)),
     "os.remove": lambda path, at: os.remove(path, dir_fd=_from(at)),
     "os.mkdir": lambda path, mode, at: os.mkdir(path, mode, dir_fd=_from(at)),

@@ -1,7 +1,8 @@
 """Makes what code in Python sends over TCP a point, with replies that can be lost: for services of any kind.
 
-A lost reply has come when the call fails, so the service has done what was requested: how a run ends is no matter of
-speed. The connection is of no use afterwards. Encrypted connections, and those of native modules, have no points.
+A reply has come when it is lost, so the service has done what was requested: how a run ends is no matter of speed. As
+in a real network, the call that sends succeeds then, and the one that reads the reply fails. The connection is of no
+use afterwards. Encrypted connections, and those of native modules, have no points.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import ECONNRESET
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from sinkproof.chaos.lines import Unanswered
 
 POINT: Final = "socket.send"
 METHODS: Final = ("send", "sendall")
+READING: Final = ("recv", "recv_into")
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
 READ_BYTES: Final = 1 << 16
@@ -30,24 +33,31 @@ REFUSAL: Final = (
 
 
 OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
+RESET: Final[WeakKeyDictionary[socket.socket, str]] = WeakKeyDictionary()  # connections: why the next read fails
 
 
 class Unavailable(OSError):
     """Raised by `reach`: if a request of HTTP is about to be sent, its reply is REFUSAL; anything else is sent."""
 
 
+class Closed(OSError):
+    """Raised by `reach`: what is sent is lost, and where a reply is expected, the connection ends as servers end it."""
+
+
 @contextmanager
 def socket_points(reach: Callable[[str], None]) -> Iterator[None]:
-    """`reach` is called right before bytes are sent. An OSError that it raises ends the connection: before they are
-    sent, or (Unanswered) after the reply to them has come. The call raises ConnectionResetError, as a real one would:
-    clients connect again for that. Unavailable is not raised.
+    """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are
+    sent, and the call raises ConnectionResetError: clients connect again for that. Unanswered ends it after the reply
+    has come, and the next read raises ConnectionResetError. Unavailable and Closed are not raised.
     """
     for name in METHODS:
         setattr(socket.socket, name, _watched(getattr(socket.socket, name), reach))
+    for name in READING:
+        setattr(socket.socket, name, _reset_once(getattr(socket.socket, name)))
     try:
         yield
     finally:
-        for name in METHODS:
+        for name in (*METHODS, *READING):
             delattr(socket.socket, name)  # inherited again
 
 
@@ -59,16 +69,30 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
             except Unavailable:
                 if REQUEST.match(arguments[0]):
                     _answer_instead(connection)
+            except Closed:
+                _disconnect(connection)
+                return None if send.__name__ == "sendall" else memoryview(arguments[0]).nbytes
             except Unanswered as injected:
-                send(connection, *arguments)
+                sent = send(connection, *arguments)
                 _drop_reply(connection)
-                raise ConnectionResetError(ECONNRESET, injected.strerror or str(injected)) from None
+                RESET[connection] = injected.strerror or str(injected)
+                return sent
             except OSError as injected:
                 _disconnect(connection)
                 raise ConnectionResetError(ECONNRESET, injected.strerror or str(injected)) from None
         return send(connection, *arguments)
 
     return send_watched
+
+
+def _reset_once(read: Callable[..., Any]) -> Callable[..., Any]:
+    def read_or_fail(connection: socket.socket, *arguments: Any) -> Any:
+        why = RESET.pop(connection, "") if RESET else ""
+        if why:
+            raise ConnectionResetError(ECONNRESET, why)
+        return read(connection, *arguments)
+
+    return read_or_fail
 
 
 def _drop_reply(connection: socket.socket) -> None:

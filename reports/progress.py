@@ -37,6 +37,7 @@ DOING: Final = {
     "fail": "failing all calls of {actor}",
     "unanswered": "losing the reply to a call of {actor}",
     "unavailable": "answering a request of {actor} by 503",
+    "closed": "closing the connection of {actor} instead of a reply",
     "lose": "losing a notification",
     "decline": "declining a vote",
     **dict.fromkeys(

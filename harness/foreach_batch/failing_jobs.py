@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import is_line, line_point
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.socket_points import Unavailable
+from sinkproof.chaos.socket_points import Closed, Unavailable
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
     ERROR,
@@ -42,6 +42,7 @@ FAILING: Final[dict[str, type[OSError]]] = {
     FAIL: OSError,
     UNANSWERED: Unanswered,
     "unavailable": Unavailable,
+    "closed": Closed,
 }
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
     {
@@ -123,7 +124,7 @@ def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
     """
     yield from _errors_of_jobs(campaign)
     files = campaign.contract.given.files
-    kinds = [*KINDS_AT_CALLS]
+    kinds = [*KINDS_AT_CALLS, "closed"]
     kinds += ["unavailable"] if has_name(files, *HTTP) else []
     kinds += [FAIL] if tries_again(files) else []
     passed: Counter[str] = Counter()

@@ -127,9 +127,17 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
-    """Of a client of HTTP: the service is unavailable, also in recoveries before and after a commit."""
-    usual = [fault for fault in _requests(campaign, "unavailable") if campaign.can_inject(fault)]
-    if not usual or not has_name(campaign.runner.files, *HTTP):
+    """The connection is closed instead of a reply; of a client of HTTP: the service is unavailable. Also in recoveries
+    before and after a commit.
+    """
+    yield from _refused(campaign, "closed")
+    if has_name(campaign.runner.files, *HTTP):
+        yield from _refused(campaign, "unavailable")
+
+
+def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:
+    usual = [fault for fault in _requests(campaign, kind) if campaign.can_inject(fault)]
+    if not usual:
         return
     yield from (Schedule((fault,)) for fault in usual)
     committed = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
@@ -138,7 +146,7 @@ def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
         passed = list(passes(recovered))
         struck = (death.actor, death.point, death.occurrence)
         after = passed[passed.index(struck) :] if struck in passed else []
-        faults = [Fault(*place, "unavailable") for place in after if KINDS["unavailable"].applies(*place[:2])]
+        faults = [Fault(*place, kind) for place in after if KINDS[kind].applies(*place[:2])]
         yield from (Schedule((death, fault)) for fault in faults[:REQUESTS_IN_RECOVERY])
 
 

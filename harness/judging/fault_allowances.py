@@ -14,7 +14,7 @@ outage           (a job, not a fault) The job was down for a day; what the targe
                  as after expire.
 moved clock      (jobs) The wall clock of attempts was moved, and they sent to a server that keeps the true time. It may
                  refuse what is dated or signed by another clock. Judged as after expire.
-long keys        (a job) A target may have a limit for keys, and refuse longer ones. Judged as after expire.
+refusable data   (some jobs) A target may refuse keys that are too long, or some characters. Judged as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
 lose-*           Loss and altered rows are O8 instead of O1 and O12. So are a job that never recovers, and repeats if
@@ -35,9 +35,9 @@ from sinkproof.subject.claims import Claim
 REWINDS: Final = frozenset({"rewind", "forget"})
 OUTAGE: Final = "outage"
 MOVED_CLOCK: Final = "moved clock"
-LONG_KEYS: Final = "long keys"
+REFUSABLE: Final = "refusable data"
 LATE_SETTLING: Final = "late settling"
-MAY_FAIL: Final = frozenset({"drain", "expire", "clock-forward", OUTAGE, MOVED_CLOCK, LONG_KEYS, LATE_SETTLING})
+MAY_FAIL: Final = frozenset({"drain", "expire", "clock-forward", OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
 

@@ -34,6 +34,7 @@ from sinkproof.workload.rows import (
     MANY_CHECKPOINTS_INPUT,
     MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
+    NULL_CHARACTERS_INPUT,
     REBATCHED_INPUT,
     SHARED_KEYS_INPUT,
     SPARSE_INPUT,
@@ -93,6 +94,7 @@ MANY_CHUNKS_JOB: Final = "many-chunks"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 MANY_KEYS_JOB: Final = "many-keys"
 LONG_KEYS_JOB: Final = "long-keys"
+NULL_CHARACTERS_JOB: Final = "null-characters"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
 LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
@@ -118,14 +120,13 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-PLAIN_JOBS: Final = (  # without faults, and a few deaths
-    *(EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB),
-)
+REFUSABLE_JOBS: Final = (LONG_KEYS_JOB, NULL_CHARACTERS_JOB)  # a target may refuse such data, by an error
+PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB, LONG_KEYS_JOB, *UNEVENLY_RESCALED_JOBS),
+    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB, *REFUSABLE_JOBS, *UNEVENLY_RESCALED_JOBS),
 )
 
 
@@ -221,7 +222,6 @@ EVERY_JOB: Final = {
         "settle() is called late: the next checkpoint is complete by then",
         timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
     ),
-    # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
     SHARED_KEYS_JOB: _spec("both splits have the same rows, and keys of digits", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
@@ -231,7 +231,6 @@ EVERY_JOB: Final = {
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
-    # A suspended attempt resumes when more rows have come than a sink remembers, which knows rows and not checkpoints.
     MANY_CHUNKS_JOB: _spec(
         "7,200 rows for each sink in each checkpoint",
         source=MANY_CHUNKS_INPUT,
@@ -249,6 +248,7 @@ EVERY_JOB: Final = {
     ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint, each of them twice", source=MANY_KEYS_INPUT),
     LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
+    NULL_CHARACTERS_JOB: _spec("values that hold the character of number 0", source=NULL_CHARACTERS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "25 hours pass between two batches",

@@ -169,6 +169,12 @@ def make_row_of_long_key(split: int, offset: int) -> Row:
     return row._replace(key=LONG_PREFIX + row.key)
 
 
+def make_row_with_null_characters(split: int, offset: int) -> Row:
+    """At the end of a value, where fixed widths are padded with them, and in the middle, where texts of C end."""
+    row = make_row(split, offset)
+    return row._replace(value=f"{row.value}\0" if offset % 2 else f"v\0{row.value}")
+
+
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
     """Two batches of a source, which are a checkpoint, have a row for each of the sinks."""
     at = offset + split // SPLITS % BATCHES_PER_CHECKPOINT * (TWELVE_SINKS // BATCHES_PER_CHECKPOINT)
@@ -223,6 +229,7 @@ FAR_LARGER_INPUT: Final = _input(
 LARGE_VALUES_INPUT: Final = _input(make_row_of_large_value)
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
 LONG_KEYS_INPUT: Final = _input(make_row_of_long_key)
+NULL_CHARACTERS_INPUT: Final = _input(make_row_with_null_characters)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
 )

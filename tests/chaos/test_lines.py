@@ -171,3 +171,27 @@ def test_a_file_effect_that_fails_by_itself_raises_its_own_error(tmp_path: Path)
 
     with file_points(tmp_path, reach), pytest.raises(FileNotFoundError):
         (tmp_path / "missing").unlink()
+
+
+@pytest.mark.parametrize(
+    ("make", "permissions"),
+    [
+        (lambda folder: (folder / "made").write_text("contents"), 0o666),
+        (lambda folder: os.open(folder / "made", os.O_CREAT | os.O_WRONLY, 0o640), 0o640),
+        (lambda folder: (folder / "made").touch(0o644), 0o644),
+    ],
+)
+def test_a_file_that_is_made_without_an_answer_has_the_permissions_that_were_asked_for(
+    make: Callable[[Path], Any], permissions: int, tmp_path: Path
+) -> None:
+    def reach(point: str) -> None:
+        raise Unanswered(point)
+
+    before = os.umask(0)
+    try:
+        with file_points(tmp_path, reach), pytest.raises(Unanswered):
+            make(tmp_path)
+    finally:
+        os.umask(before)
+    assert permissions == (tmp_path / "made").stat().st_mode & 0o777
+    assert os.open.__name__ == "open"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import Unavailable, socket_points
+from sinkproof.chaos.socket_points import Closed, Unavailable, socket_points
 
 Pair = tuple[socket.socket, list[bytes]]
 
@@ -47,20 +48,68 @@ def test_what_is_sent_is_a_point(connected: Pair, method: str) -> None:
     assert ([b"request", b"more"], ["socket.send"]) == (received, reached)
 
 
-@pytest.mark.parametrize(("error", "arrived"), [(OSError, []), (Unanswered, [b"request"])])
-def test_it_fails_before_or_after_and_ends_the_connection(
-    connected: Pair, error: type[OSError], arrived: list[bytes]
-) -> None:
-    connection, received = connected
+def failing(error: type[OSError]) -> Callable[[str], None]:
+    """What this thread sends fails."""
     mine = threading.get_ident()
 
     def reach(point: str) -> None:
         if threading.get_ident() == mine:
             raise error("injected")
 
-    with socket_points(reach), pytest.raises(ConnectionResetError, match="injected"):
-        connection.sendall(b"request")
+    return reach
+
+
+def read_into(connection: socket.socket) -> bytes:
+    room = bytearray(100)
+    return bytes(room[: connection.recv_into(room)])
+
+
+@pytest.mark.parametrize("method", ["send", "sendall"])
+def test_it_fails_before_it_is_sent(connected: Pair, method: str) -> None:
+    connection, received = connected
+    with socket_points(failing(OSError)), pytest.raises(ConnectionResetError, match="injected"):
+        getattr(connection, method)(b"request")
     assert b"" == connection.recv(100)
+    assert [] == received
+
+
+@pytest.mark.parametrize("method", ["send", "sendall"])
+@pytest.mark.parametrize("read", [lambda connection: connection.recv(100), read_into])
+@pytest.mark.parametrize(("error", "arrived"), [(Closed, []), (Unanswered, [b"request"])])
+def test_a_reply_is_lost_where_it_is_read_and_the_connection_is_of_no_use_then(
+    connected: Pair, error: type[OSError], arrived: list[bytes], read: Callable[[socket.socket], bytes], method: str
+) -> None:
+    connection, received = connected
+    with socket_points(failing(error)):
+        assert getattr(connection, method)(b"request") == (7 if method == "send" else None)
+        if error is Unanswered:
+            with pytest.raises(ConnectionResetError, match="injected"):
+                read(connection)
+        assert b"" == read(connection)
+    with pytest.raises(BrokenPipeError):
+        connection.sendall(b"more")
+    assert arrived == received
+
+
+@pytest.mark.parametrize(("error", "arrived"), [(Closed, []), (Unanswered, [b"request"])])
+def test_a_client_of_asyncio_loses_its_reply_in_the_same_ways(
+    connected: Pair, error: type[OSError], arrived: list[bytes]
+) -> None:
+    connection, received = connected
+
+    async def ask() -> bytes | str:
+        reader, writer = await asyncio.open_connection(sock=connection.dup())
+        writer.write(b"request")
+        try:
+            return await asyncio.wait_for(reader.read(100), 20)
+        except ConnectionResetError as reset:
+            return str(reset)
+        finally:
+            writer.close()
+
+    with socket_points(failing(error)):
+        reply = asyncio.run(ask())
+    assert (b"" if error is Closed else "[Errno 104] injected") == reply
     assert arrived == received
 
 
@@ -68,14 +117,10 @@ def test_it_fails_before_or_after_and_ends_the_connection(
 def test_a_client_with_patience_does_not_wait_for_more_than_the_reply(connected: Pair) -> None:
     connection, received = connected
     connection.settimeout(600)
-    mine = threading.get_ident()
-
-    def reach(point: str) -> None:
-        if threading.get_ident() == mine:
-            raise Unanswered("injected")
-
-    with socket_points(reach), pytest.raises(ConnectionResetError):
+    with socket_points(failing(Unanswered)):
         connection.sendall(b"request")
+        with pytest.raises(ConnectionResetError):
+            connection.recv(100)
     assert [b"request"] == received
 
 

@@ -90,7 +90,7 @@ def test_what_is_wrong_when_sqlite_fails_is_found(
     [
         ("put", {}),
         ("put_unchecked", {"unavailable": {"O1"}}),
-        ("swallow", {"error": {"O1"}, "unanswered": {"O1"}, "unavailable": {"O1"}}),
+        ("swallow", {"error": {"O1"}, "unanswered": {"O1"}, "unavailable": {"O1"}, "closed": {"O1"}}),
         ("post", {"unanswered": {"O2"}}),
     ],
 )

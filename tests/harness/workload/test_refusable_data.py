@@ -1,4 +1,5 @@
-"""A sink may refuse a key that is too long for its target. One that cuts it takes two keys for one."""
+"""A sink may refuse a key that is too long for its target, or a value that its format cannot hold. One that cuts a key
+takes two for one; one that cuts a value changes it."""
 
 from __future__ import annotations
 
@@ -11,8 +12,42 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LONG_KEYS_JOB, input_of
+from sinkproof.workload.jobs import LONG_KEYS_JOB, NULL_CHARACTERS_JOB, input_of
 
+PADDED: Final = """\
+import json
+from sinkproof import Claim
+
+
+class Rows:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def is_committed(self, part):
+        return (self.folder / f"{{part}}.json").exists()
+
+    def publish(self, part, rows):
+        new = self.folder / f"{{part}}.new"
+        new.write_text(json.dumps([[row.split, row.offset, row.key, self.held(row.value)] for row in rows]))
+        new.rename(self.folder / f"{{part}}.json")
+
+    def record(self, part):
+        pass
+
+    def held(self, value):
+        {held}
+
+
+class Of:
+    claims = Claim.EXACTLY_ONCE
+
+    def sink(self, scratch):
+        return Rows(scratch.path)
+
+    def committed(self, scratch):
+        for file in scratch.path.glob("*.json"):
+            yield from json.loads(file.read_text())
+"""
 SINK: Final = """\
 import json
 from hashlib import sha256
@@ -71,3 +106,26 @@ def test_a_key_is_refused_by_an_error_or_kept_apart(name: str, finishes: bool, l
         result = runner.run(Schedule(job=LONG_KEYS_JOB))
     assert finishes is result.finished
     assert loses is ("O1" in {each.oracle for each in result.anomalies})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("held", "finishes", "changes"),
+    [
+        ('return value.rstrip("\\0")', True, True),  # as a column of fixed width does that is padded with them
+        ('return value.partition("\\0")[0]', True, True),
+        ('assert "\\0" not in value; return value', False, False),
+        ("return value", True, False),
+    ],
+)
+def test_a_value_that_a_format_cannot_hold_is_refused_by_an_error_or_kept(
+    held: str, finishes: bool, changes: bool, tmp_path: Path
+) -> None:
+    file, folder = tmp_path / "sink.py", tmp_path / "scratch"
+    file.write_text(PADDED.format(held=held))
+    folder.mkdir()
+    with process_runner(load(f"{file}:Of"), Scratch(name="data", path=folder, shell="process")) as runner:
+        assert () == runner.run(Schedule()).anomalies
+        result = runner.run(Schedule(job=NULL_CHARACTERS_JOB))
+    assert finishes is result.finished
+    assert ({"O12"} if changes else set()) == {each.oracle for each in result.anomalies}
