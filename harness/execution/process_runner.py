@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from sinkproof.chaos.processes.files_of_hosts import on_own_host, remove
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
 from sinkproof.chaos.standard_library import is_library
+from sinkproof.chaos.system_calls.place_names import SOCKET
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.fork_servers import Servers, fork_servers
@@ -34,6 +35,7 @@ from sinkproof.reference_engine.shells.process.process_host import ProcessHost, 
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
+from sinkproof.subject.names_in_code import has_name
 from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
@@ -180,6 +182,8 @@ class ProcessRunner(ScheduleRunner):
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         """`trace_lines` is implied if a fault is injected at a line after another fault: lines before it count, too."""
+        if named_job(schedule.job).outage_seconds:
+            _ = self.target_may_expire  # known before this run: another one tells
         loses_power = any(is_watched_loss(fault, self.contract) for fault in schedule.faults)
         leaves = named_job(schedule.job).other_hosts
         if loses_power or leaves or any(is_system_call(fault.point) for fault in schedule.faults):
@@ -188,6 +192,19 @@ class ProcessRunner(ScheduleRunner):
             )
         self._trace_lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults[1:])
         return self._run(schedule, concurrent_reader=concurrent_reader)
+
+    @cached_property
+    def target_may_expire(self) -> bool:
+        """No: files that no contract says anything of, and a watched run has not connected to anything."""
+        contract = self.contract
+        if contract.kind != "sink" or contract.is_ours or self.scratch.services.used:
+            return True
+        has_limit = contract.expires_after is not None or any(map(contract.offers, ("expire", "maintain")))
+        if has_limit or has_name(self.files, "clock"):  # a target of its own, in Python, reads `scratch.clock`
+            return True
+        watched = self.run_watched(Schedule())
+        sent = any(is_system_call(point) and SOCKET in point for _, point in watched.trace)
+        return bool(not watched.finished or watched.unwatched or watched.unreadable or watched.peers or sent)
 
     def run_watched(
         self,

@@ -97,6 +97,11 @@ class ScheduleRunner:
         return None
 
     @property
+    def target_may_expire(self) -> bool:
+        """Whether something but the sink may remove what the target keeps, after a day."""
+        return True
+
+    @property
     def files(self) -> Mapping[str, str]:
         """The sink's own code: path -> name in points. Empty until `find_own_files` was called."""
         return self.tracer.files
@@ -151,7 +156,7 @@ class ScheduleRunner:
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
         made = shell(job, self.new_host(job), storage=storage, watcher=observer, schedule=schedule, target=self.target)
         self._running = made
-        if job.outage_seconds:
+        if job.outage_seconds and self.target_may_expire:
             observer.observation.kinds.append(OUTAGE)
         if not {*schedule.job.split(TOGETHER)}.isdisjoint(REFUSABLE_JOBS):
             observer.observation.kinds.append(REFUSABLE)

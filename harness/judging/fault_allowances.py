@@ -11,7 +11,7 @@ expire           The target has dropped what it had promised to keep, and no sin
                  silently (O1), and all other anomalies count.
 clock-forward    The clocks of attempts say that time has passed; a sink may have limits of its own. As after expire.
 outage           (a job, not a fault) The job was down for a day; what the target keeps for an hour may be gone. Judged
-                 as after expire.
+                 as after expire; not where the target is files, which nothing but the sink removes.
 moved clock      (jobs) The wall clock of attempts was moved, and they sent to a server that keeps the true time. It may
                  refuse what is dated or signed by another clock. Judged as after expire.
 refusable data   (some jobs) A target may refuse keys that are too long, or some characters. Judged as after expire.

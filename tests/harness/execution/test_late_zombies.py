@@ -10,6 +10,7 @@ import pytest
 
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.contract_host import ContractTarget
+from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import several_messages
@@ -102,6 +103,21 @@ def test_a_sink_that_reports_an_expired_transaction_is_right(tmp_path: Path) -> 
     run_result = run("doubtful:TooOldIsLost", "job=outage checkpoint.persist.after#1=kill", tmp_path)
     assert ((), False) == (run_result.anomalies, run_result.finished)
     assert "TransactionLost" in str(noted(run_result, "raised"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("member", "oracles", "finishes"),
+    [("SweepsAll", {"O1", "O6"}, False), ("SweepsOwn", set(), True), ("Expiring", set(), False)],
+)
+def test_no_day_removes_files_but_by_the_sink_itself(
+    member: str, oracles: set[str], finishes: bool, tmp_path: Path
+) -> None:
+    contract = load(f"{ZOO.parent}/support/swept_by_age.py:{member}")
+    with process_runner(contract, Scratch(name="late", path=tmp_path, shell="process")) as runner:
+        run_result = runner.run(parse("job=outage checkpoint.persist.after#1=kill-job"))
+    assert (oracles, finishes) == ({each.oracle for each in run_result.anomalies}, run_result.finished)
+    assert finishes or "TransactionLost" in str(noted(run_result, "raised"))
 
 
 @pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert"])
