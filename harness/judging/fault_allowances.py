@@ -14,7 +14,8 @@ outage           (a job, not a fault) The job was down for a day; what the targe
                  as after expire; not where the target is files, which nothing but the sink removes.
 moved clock      (jobs) The wall clock of attempts was moved, and they sent to a server that keeps the true time. It may
                  refuse what is dated or signed by another clock. Judged as after expire.
-refusable data   (some jobs) A target may refuse keys that are too long, or some characters. Judged as after expire.
+refusable data   (some jobs) A target may refuse what it cannot hold: long keys, some characters,
+                 large numbers. Judged as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
 lose-*           Loss and altered rows are O8 instead of O1 and O12. So are a job that never recovers, and repeats if

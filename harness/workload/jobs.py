@@ -8,13 +8,12 @@ what a crash leaves does not depend on when the job was restarted.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
-from sinkproof.chaos.wall_clock import WallClock, half_an_hour_before_midnight
+from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
@@ -28,6 +27,7 @@ from sinkproof.workload.rows import (
     FAR_LARGER_INPUT,
     HUNDREDS_OF_CHECKPOINTS_INPUT,
     LARGE_BATCHES_INPUT,
+    LARGE_OFFSETS_INPUT,
     LARGE_VALUES_INPUT,
     LATE_FIRST_ROWS_INPUT,
     LONG_KEYS_INPUT,
@@ -95,6 +95,7 @@ FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 MANY_KEYS_JOB: Final = "many-keys"
 LONG_KEYS_JOB: Final = "long-keys"
 NULL_CHARACTERS_JOB: Final = "null-characters"
+LARGE_OFFSETS_JOB: Final = "large-offsets"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
 LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
@@ -120,7 +121,11 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-REFUSABLE_JOBS: Final = (LONG_KEYS_JOB, NULL_CHARACTERS_JOB)  # a target may refuse such data, by an error
+REFUSABLE_JOBS: Final = (
+    LONG_KEYS_JOB,
+    NULL_CHARACTERS_JOB,
+    LARGE_OFFSETS_JOB,
+)  # what a target may refuse, by an error
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
@@ -215,9 +220,7 @@ EVERY_JOB: Final = {
         configuration=PERIODIC,
         timing=Timing(pace=PERIODIC_PACE_MS),
     ),
-    OUTAGE_JOB: _spec(
-        "a day and an hour pass before each restart", outage_seconds=OUTAGE_SECONDS, wall_clock=DAY_BEFORE
-    ),
+    OUTAGE_JOB: _spec("25 hours pass before each restart", outage_seconds=OUTAGE_SECONDS, wall_clock=DAY_BEFORE),
     LATE_SETTLING_JOB: _spec(
         "settle() is called late: the next checkpoint is complete by then",
         timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
@@ -249,6 +252,7 @@ EVERY_JOB: Final = {
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint, each of them twice", source=MANY_KEYS_INPUT),
     LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
     NULL_CHARACTERS_JOB: _spec("values that hold the character of number 0", source=NULL_CHARACTERS_INPUT),
+    LARGE_OFFSETS_JOB: _spec("offsets need more than 31 bits, or more than 32", source=LARGE_OFFSETS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "25 hours pass between two batches",
@@ -336,14 +340,3 @@ def _differences(made: Job | Timing) -> dict[str, Any]:
     usual = EVERY_JOB[STANDARD].job if isinstance(made, Job) else Timing()
     pairs = {each.name: (getattr(made, each.name), getattr(usual, each.name)) for each in fields(made) if each.compare}
     return {name: value for name, (value, as_usual) in pairs.items() if value != as_usual}
-
-
-def wall_clock_beside(services: Collection[str], job: Job) -> WallClock | None:
-    """What attempts of this job see, beside services of these kinds; None: the true time.
-
-    Only local midnight comes near Kafka, which refuses what is dated hours ahead. Beside Cassandra no clock moves, as
-    its clients date the rows.
-    """
-    if not services or job.wall_clock is None:
-        return job.wall_clock
-    return half_an_hour_before_midnight() if job.wall_clock is YEAR_END and {*services} == {"kafka"} else None

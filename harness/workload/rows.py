@@ -5,7 +5,7 @@ A key belongs to one split, so that the last row of a key does not depend on how
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -57,6 +57,7 @@ def _first_offsets() -> list[int]:
 
 
 FIRST_OFFSETS: Final = _first_offsets()
+LARGE_OFFSETS: Final = (3_000_000_000, 1 << 40)  # numbers of 32 bits, with a sign or without, end before one of them
 
 
 def make_row(split: int, offset: int) -> Row:
@@ -175,6 +176,11 @@ def make_row_with_null_characters(split: int, offset: int) -> Row:
     return row._replace(value=f"{row.value}\0" if offset % 2 else f"v\0{row.value}")
 
 
+def make_row_of_large_offset(split: int, offset: int) -> Row:
+    row = make_row(split, offset - LARGE_OFFSETS[split])
+    return row._replace(offset=offset, value=f"v{split}.{offset}")
+
+
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
     """Two batches of a source, which are a checkpoint, have a row for each of the sinks."""
     at = offset + split // SPLITS % BATCHES_PER_CHECKPOINT * (TWELVE_SINKS // BATCHES_PER_CHECKPOINT)
@@ -196,8 +202,12 @@ class UnevenInput(GeneratedInput):
 class LateBeginnings(GeneratedInput):
     """Splits of which the first rows were dropped long ago."""
 
+    def __init__(self, make: Callable[[int, int], Row], firsts: Sequence[int], **sizes: int) -> None:
+        super().__init__(make, splits=len(firsts), **sizes)
+        self.firsts = firsts
+
     def first(self, split: int) -> int:
-        return FIRST_OFFSETS[split]
+        return self.firsts[split]
 
     def length(self, split: int) -> int:
         return self.first(split) + self.rows_per_split
@@ -235,7 +245,10 @@ TWELVE_SINKS_INPUT: Final = _input(
 )
 TWELVE_OF_BOTH_INPUT: Final = LateBeginnings(
     make_row_of_twelve_splits,
-    splits=TWELVE_SPLITS,
+    FIRST_OFFSETS,
     rows_per_split=2 * TWELVE_SINKS,
     batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT,
+)
+LARGE_OFFSETS_INPUT: Final = LateBeginnings(
+    make_row_of_large_offset, LARGE_OFFSETS, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS
 )

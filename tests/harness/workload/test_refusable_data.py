@@ -12,7 +12,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LONG_KEYS_JOB, NULL_CHARACTERS_JOB, input_of
+from sinkproof.workload.jobs import LARGE_OFFSETS_JOB, LONG_KEYS_JOB, NULL_CHARACTERS_JOB, input_of
 
 PADDED: Final = """\
 import json
@@ -129,3 +129,31 @@ def test_a_value_that_a_format_cannot_hold_is_refused_by_an_error_or_kept(
         result = runner.run(Schedule(job=NULL_CHARACTERS_JOB))
     assert finishes is result.finished
     assert ({"O12"} if changes else set()) == {each.oracle for each in result.anomalies}
+
+
+def test_offsets_need_more_bits_than_a_number_of_32_has() -> None:
+    source = input_of(LARGE_OFFSETS_JOB)
+    offsets = [row.offset for split in (0, 1) for row in source.batch(split, source.first(split))]
+    assert [True, True, False, False] == [2**31 <= offset < 2**32 for offset in offsets]
+    assert all(offset >= 2**32 for offset in offsets[2:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("held", "finishes", "oracles"),
+    [
+        ("row.offset % 2**32 - (row.offset % 2**32 >= 2**31) * 2**32", True, {"O1", "O2"}),  # as a cast wraps it
+        ("struct.unpack('<i', struct.pack('<i', row.offset))[0]", False, set()),
+        ("row.offset", True, set()),
+    ],
+)
+def test_an_offset_that_a_format_cannot_hold_is_refused_by_an_error_or_kept(
+    held: str, finishes: bool, oracles: set[str], tmp_path: Path
+) -> None:
+    file, folder = tmp_path / "sink.py", tmp_path / "scratch"
+    file.write_text(f"import struct\n{PADDED.format(held='return value').replace('row.offset', held)}")
+    folder.mkdir()
+    with process_runner(load(f"{file}:Of"), Scratch(name="data", path=folder, shell="process")) as runner:
+        assert () == runner.run(Schedule()).anomalies
+        result = runner.run(Schedule(job=LARGE_OFFSETS_JOB))
+    assert (finishes, oracles) == (result.finished, {each.oracle for each in result.anomalies})
