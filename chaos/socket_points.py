@@ -25,7 +25,7 @@ READING: Final = ("recv", "recv_into")
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
 READ_BYTES: Final = 1 << 16
-REQUEST: Final = re.compile(rb"(?:DELETE|GET|HEAD|PATCH|POST|PUT) \S+ HTTP/1")
+REQUEST: Final = re.compile(rb"[A-Z]+ \S+ HTTP/1")  # methods of WebDAV, and of a service's own, are refused, too
 REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 12\r\nConnection: close\r\n"
     b"\r\nunavailable\n"

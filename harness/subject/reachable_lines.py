@@ -160,7 +160,7 @@ class Program:
             found |= new
             statements = [statement for _, node in new.values() for statement in node.body]
             named |= {name for statement in statements for name in _names(statement)}
-            called |= {name for statement in statements for name in _names(statement, data=self.assigned)}
+            called |= {name for statement in statements for name in _called(statement, data=self.assigned)}
 
     def meant_by(self, name: str, named: Collection[str]) -> Collection[str]:
         """The classes of this name. Of those inside others the one that a class which is named has, or inherits; if
@@ -206,20 +206,27 @@ def _base_names(base: ast.expr) -> Collection[str]:
     return [ast.unparse(base)] if isinstance(base, (ast.Name, ast.Attribute)) else _names(base)
 
 
-def _names(node: ast.AST, *, data: Collection[str] = ()) -> set[str]:
-    """Names and attributes, without those in annotations. `data`: attributes that count only where they are called."""
-    found: set[str] = set()
-    called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)} if data else set()
+def _names(node: ast.AST) -> set[str]:
+    """Names and attributes, without those in annotations."""
+    found = (getattr(each, "id", getattr(each, "attr", "")) for each in _without_annotations(node))
+    return {name for name in found if name}
+
+
+def _called(node: ast.AST, *, data: Collection[str]) -> set[str]:
+    """By which methods are called: attributes, those in `data` where they are called; and variables that are called."""
+    nodes = [*_without_annotations(node)]
+    called = {id(each.func) for each in nodes if isinstance(each, ast.Call)}
+    attributes = {each.attr for each in nodes if isinstance(each, ast.Attribute) and each.attr not in data}
+    return attributes | {getattr(each, "id", getattr(each, "attr", "")) for each in nodes if id(each) in called}
+
+
+def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:
     work = [node]
     while work:
         each = work.pop()
-        if isinstance(each, ast.Name):
-            found.add(each.id)
-        elif isinstance(each, ast.Attribute) and (each.attr not in data or id(each) in called):
-            found.add(each.attr)
+        yield each
         skipped = {id(getattr(each, name, None)) for name in ("annotation", "returns")}
         work += [inner for inner in ast.iter_child_nodes(each) if id(inner) not in skipped]
-    return found
 
 
 # -- statements of one function ----------------------------------------------------------------------

@@ -6,13 +6,14 @@ import errno
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from sinkproof.subject.services_in_use import NO_SETTINGS, RegisteredService, ServicesInUse
 
@@ -20,6 +21,7 @@ PREFIX: Final = "sinkproof"
 SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
 TRIED_MOST: Final = 100  # times: a thread that a dead attempt left behind may still rename files
+USUAL_PERMISSIONS: Final = 0o644
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
@@ -122,8 +124,27 @@ def sweep_folders_of_the_dead() -> list[Path]:
     return removed
 
 
+class FrozenFile(bytes):
+    """The contents of a file that has other permissions than most."""
+
+    permissions: int
+
+    def __new__(cls, contents: bytes, permissions: int) -> Self:
+        made = super().__new__(cls, contents)
+        made.permissions = permissions
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrozenFile) and self.permissions == other.permissions and super().__eq__(other)
+
+    __hash__ = bytes.__hash__
+
+    def __reduce__(self) -> tuple[type[FrozenFile], tuple[bytes, int]]:
+        return FrozenFile, (bytes(self), self.permissions)
+
+
 def freeze_folder(folder: Path) -> FrozenFolder:
-    """The contents of every file below the folder, sorted by path."""
+    """The contents of every file below the folder, and their permissions, sorted by path."""
     for more in reversed(range(TRIED_MOST)):
         frozen: FrozenFolder = {}
         try:
@@ -147,7 +168,8 @@ def _freeze_into(frozen: FrozenFolder, folder: str, prefix: str) -> None:
             frozen[name] = b"symlink:" + os.fsencode(os.readlink(entry.path))
         elif entry.is_file():
             with open(entry.path, "rb", buffering=0) as file:
-                frozen[name] = file.readall()
+                contents, permissions = file.readall(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            frozen[name] = contents if permissions == USUAL_PERMISSIONS else FrozenFile(contents, permissions)
 
 
 def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
@@ -162,6 +184,7 @@ def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
         else:
             with open(path, "wb", buffering=0) as file:
                 file.write(contents)
+                os.fchmod(file.fileno(), getattr(contents, "permissions", USUAL_PERMISSIONS))
 
 
 def clear_folder(folder: Path) -> None:

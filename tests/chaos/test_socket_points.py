@@ -137,6 +137,7 @@ def test_sockets_of_this_machine_alone_have_none() -> None:
     ("sent", "arrived", "reply"),
     [
         (b"PUT /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
+        (b"MOVE /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
         (b"INSERT INTO rows", [b"INSERT INTO rows"], b"done"),
     ],
 )

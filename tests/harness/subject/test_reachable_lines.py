@@ -76,6 +76,25 @@ def test_an_attribute_that_is_assigned_is_no_call_of_a_method_of_that_name(
     assert is_reached is ("return 1" in reached)
 
 
+@pytest.mark.parametrize(("said", "is_reached"), [("rows", False), ("Table.rows", True)])
+def test_a_variable_is_no_call_of_a_method_of_that_name(said: str, is_reached: bool, statements: Reachable) -> None:
+    code = f"""
+        class Sink:
+            def write(self, batch):
+                for name, rows in batch:
+                    Table().put(map({said}, name))
+
+        class Table:
+            def put(self, given):
+                self.given = given
+            def rows(self):
+                return 1
+    """
+    reached = {*statements(code)}
+    assert "self.given = given" in reached
+    assert is_reached is ("return 1" in reached)
+
+
 def test_of_classes_with_one_name_inside_several_contracts_that_of_this_contract_is_meant(tmp_path: Path) -> None:
     file = tmp_path / "contracts.py"
     file.write_text(

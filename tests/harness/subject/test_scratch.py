@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,3 +57,18 @@ def test_a_folder_is_copied_while_a_thread_renames_files(tmp_path: Path) -> None
     thaw_folder(tmp_path, {"kept": None, "kept/rows": b"rows"})
     assert {"kept": None, "kept/rows": b"rows"} == freeze_folder(tmp_path)
     assert {name.partition("/")[0] for copy in copies for name in copy} <= {"below"}
+
+
+def test_a_copy_of_a_folder_has_the_permissions_of_its_files(tmp_path: Path) -> None:
+    for name, permissions in (("staged", 0o600), ("published", 0o644), ("open", 0o666)):
+        (tmp_path / name).write_bytes(b"rows")
+        (tmp_path / name).chmod(permissions)
+    frozen = freeze_folder(tmp_path)
+    assert b"rows" == frozen["published"] != frozen["staged"] != frozen["open"]
+    assert frozen == pickle.loads(pickle.dumps(frozen))
+    clear_folder(tmp_path)
+    thaw_folder(tmp_path, frozen)
+    assert frozen == freeze_folder(tmp_path)
+    assert [0o644, 0o600, 0o666] == [
+        (tmp_path / name).stat().st_mode & 0o777 for name in ("published", "staged", "open")
+    ]
