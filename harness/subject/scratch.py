@@ -137,6 +137,9 @@ class FrozenFile(bytes):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrozenFile) and self.permissions == other.permissions and super().__eq__(other)
 
+    def __ne__(self, other: object) -> bool:  # bytes has one of its own
+        return not self == other
+
     __hash__ = bytes.__hash__
 
     def __reduce__(self) -> tuple[type[FrozenFile], tuple[bytes, int]]:
