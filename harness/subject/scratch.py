@@ -125,29 +125,42 @@ def sweep_folders_of_the_dead() -> list[Path]:
 
 
 class FrozenFile(bytes):
-    """The contents of a file that has other permissions than most."""
+    """The contents of a file with other permissions than most, or with attributes of its own (xattr(7))."""
 
     permissions: int
+    attributes: dict[str, bytes]
 
-    def __new__(cls, contents: bytes, permissions: int) -> Self:
+    def __new__(cls, contents: bytes, permissions: int, attributes: dict[str, bytes]) -> Self:
         made = super().__new__(cls, contents)
-        made.permissions = permissions
+        made.permissions, made.attributes = permissions, attributes
         return made
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FrozenFile) and self.permissions == other.permissions and super().__eq__(other)
+        is_like = isinstance(other, FrozenFile) and self.permissions == other.permissions
+        return is_like and self.attributes == other.attributes and super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:  # bytes has one of its own
         return not self == other
 
     __hash__ = bytes.__hash__
 
-    def __reduce__(self) -> tuple[type[FrozenFile], tuple[bytes, int]]:
-        return FrozenFile, (bytes(self), self.permissions)
+    def __reduce__(self) -> tuple[type[FrozenFile], tuple[bytes, int, dict[str, bytes]]]:
+        return FrozenFile, (bytes(self), self.permissions, self.attributes)
+
+
+def _frozen(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        contents, permissions = file.readall(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        try:
+            attributes = {name: os.getxattr(file.fileno(), name) for name in os.listxattr(file.fileno())}
+        except OSError:  # the file system has none
+            attributes = {}
+    is_usual = permissions == USUAL_PERMISSIONS and not attributes
+    return contents if is_usual else FrozenFile(contents, permissions, attributes)
 
 
 def freeze_folder(folder: Path) -> FrozenFolder:
-    """The contents of every file below the folder, and their permissions, sorted by path."""
+    """The contents of every file below the folder, their permissions and attributes, sorted by path."""
     for more in reversed(range(TRIED_MOST)):
         frozen: FrozenFolder = {}
         try:
@@ -170,9 +183,7 @@ def _freeze_into(frozen: FrozenFolder, folder: str, prefix: str) -> None:
         elif entry.is_symlink():
             frozen[name] = b"symlink:" + os.fsencode(os.readlink(entry.path))
         elif entry.is_file():
-            with open(entry.path, "rb", buffering=0) as file:
-                contents, permissions = file.readall(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            frozen[name] = contents if permissions == USUAL_PERMISSIONS else FrozenFile(contents, permissions)
+            frozen[name] = _frozen(entry.path)
 
 
 def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
@@ -188,6 +199,8 @@ def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
             with open(path, "wb", buffering=0) as file:
                 file.write(contents)
                 os.fchmod(file.fileno(), getattr(contents, "permissions", USUAL_PERMISSIONS))
+                for attribute, value in getattr(contents, "attributes", {}).items():
+                    os.setxattr(file.fileno(), attribute, value)
 
 
 def clear_folder(folder: Path) -> None:
