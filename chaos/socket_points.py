@@ -22,6 +22,7 @@ from sinkproof.chaos.lines import Unanswered
 POINT: Final = "socket.send"
 METHODS: Final = ("send", "sendall")
 READING: Final = ("recv", "recv_into")
+PIECE_BYTES: Final = 3
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
 READ_BYTES: Final = 1 << 16
@@ -45,15 +46,16 @@ class Closed(OSError):
 
 
 @contextmanager
-def socket_points(reach: Callable[[str], None]) -> Iterator[None]:
+def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> Iterator[None]:
     """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are
     sent, and the call raises ConnectionResetError: clients connect again for that. Unanswered ends it after the reply
     has come, and the next read raises ConnectionResetError. Unavailable and Closed are not raised.
+    `in_pieces`: each read brings a few bytes at most, as TCP may.
     """
     for name in METHODS:
         setattr(socket.socket, name, _watched(getattr(socket.socket, name), reach))
     for name in READING:
-        setattr(socket.socket, name, _reset_once(getattr(socket.socket, name)))
+        setattr(socket.socket, name, _reset_once(_received(name, in_pieces=in_pieces)))
     try:
         yield
     finally:
@@ -83,6 +85,23 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
         return send(connection, *arguments)
 
     return send_watched
+
+
+def _received(name: str, *, in_pieces: bool) -> Callable[..., Any]:
+    read: Callable[..., Any] = getattr(socket.socket, name)
+    if not in_pieces:
+        return read
+
+    def read_a_piece(connection: socket.socket, size_or_room: Any, *others: int) -> Any:
+        waits_for_all = bool(others) and others[-1] & socket.MSG_WAITALL
+        if waits_for_all or connection.family not in FAMILIES or connection.type != socket.SOCK_STREAM:
+            return read(connection, size_or_room, *others)
+        if name == "recv":
+            return read(connection, min(size_or_room, PIECE_BYTES), *others)
+        size = (others[0] if others else 0) or memoryview(size_or_room).nbytes
+        return read(connection, size_or_room, min(size, PIECE_BYTES), *others[1:])
+
+    return read_a_piece
 
 
 def _reset_once(read: Callable[..., Any]) -> Callable[..., Any]:

@@ -175,6 +175,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.PYTHON, Need.FOREIGN_CODE),
     ),
     Stage(name="folders listed in another order", schedules=rare.folders_in_another_order, needs=(Need.PYTHON,)),
+    Stage(name="replies in pieces", schedules=rare.replies_in_pieces, needs=(Need.PYTHON,)),
     Stage(
         name="threads of the sink at another pace",
         schedules=high_yield.threads_at_another_pace,

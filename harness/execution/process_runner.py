@@ -120,6 +120,7 @@ class ProcessRunner(ScheduleRunner):
                 thread_pace=job.thread_pace,
                 contained=job.contained,
                 lists_by_hash=job.lists_by_hash,
+                receives_in_pieces=job.receives_in_pieces,
                 shared=str(self.scratch.path) if job.other_hosts else "",
             ),
             other_server=self.servers.other,

@@ -17,6 +17,7 @@ from sinkproof.workload.jobs import (
     ORPHANS_JOB,
     OTHER_HOSTS_JOB,
     OTHER_LISTINGS_JOB,
+    PIECES_JOB,
     PLAIN_JOBS,
     RARE_JOBS,
     THREADS_JOBS,
@@ -32,7 +33,7 @@ SERVICES: Final = "services"  # needed by faults that break an external system: 
 PROCESSES: Final = "processes"  # needed by faults that a process does to itself when it is asked to
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
-OF_PYTHON: Final = (IN_CONTAINERS_JOB, ORPHANS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB, OTHER_LISTINGS_JOB)
+OF_PYTHON: Final = (IN_CONTAINERS_JOB, ORPHANS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB, OTHER_LISTINGS_JOB, PIECES_JOB)
 OF_PROCESSES: Final = (*OF_PYTHON, *THREADS_JOBS, LONG_WAITS_JOB)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 

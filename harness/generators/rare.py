@@ -14,6 +14,7 @@ from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.lines import FILE_READ
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, places, spread
@@ -26,6 +27,7 @@ from sinkproof.workload.jobs import (
     MANY_CHECKPOINTS_JOB,
     OTHER_LISTINGS_JOB,
     PERIODIC_CHECKPOINTS_JOB,
+    PIECES_JOB,
     PLAIN_JOBS,
     REUSED_PROCESS_JOB,
     TOGETHER,
@@ -219,6 +221,14 @@ def folders_in_another_order(campaign: CampaignView) -> Iterator[Schedule]:
         deaths = (Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3))
         yield from (Schedule(faults, job=OTHER_LISTINGS_JOB) for faults in ((), *((death,) for death in deaths)))
         yield Schedule(job=MANY_CHECKPOINTS_JOB + TOGETHER + OTHER_LISTINGS_JOB)
+
+
+def replies_in_pieces(campaign: CampaignView) -> Iterator[Schedule]:
+    """Where the code sends over TCP: without faults, after deaths, and in twelve checkpoints."""
+    if any(point == SENDS for _, point in campaign.baseline.trace):
+        deaths = (Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2, 3))
+        yield from (Schedule(faults, job=PIECES_JOB) for faults in ((), *((death,) for death in deaths)))
+        yield Schedule(job=MANY_CHECKPOINTS_JOB + TOGETHER + PIECES_JOB)
 
 
 def errors_of_reads(campaign: CampaignView) -> Iterator[Schedule]:

@@ -196,11 +196,15 @@ def thaw_folder(folder: Path, frozen: FrozenFolder) -> None:
         elif contents.startswith(b"symlink:"):
             os.symlink(os.fsdecode(contents[8:]), path)
         else:
-            with open(path, "wb", buffering=0) as file:
-                file.write(contents)
-                os.fchmod(file.fileno(), getattr(contents, "permissions", USUAL_PERMISSIONS))
-                for attribute, value in getattr(contents, "attributes", {}).items():
-                    os.setxattr(file.fileno(), attribute, value)
+            _thaw_file(path, contents)
+
+
+def _thaw_file(path: str, contents: bytes) -> None:
+    with open(path, "wb", buffering=0) as file:
+        file.write(contents)
+        os.fchmod(file.fileno(), getattr(contents, "permissions", USUAL_PERMISSIONS))
+        for attribute, value in getattr(contents, "attributes", {}).items():
+            os.setxattr(file.fileno(), attribute, value)
 
 
 def clear_folder(folder: Path) -> None:

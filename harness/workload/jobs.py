@@ -111,6 +111,7 @@ YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 FAILING_READS_JOB: Final = "failing-reads"
 OTHER_LISTINGS_JOB: Final = "other-listings"
+PIECES_JOB: Final = "pieces"
 
 TOGETHER: Final = "+"  # joins the names of two jobs
 
@@ -288,6 +289,7 @@ EVERY_JOB: Final = {
     ),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
+    PIECES_JOB: _spec("what is received over TCP comes in pieces of a few bytes", receives_in_pieces=True),
     OTHER_LISTINGS_JOB: _spec("folders are listed in another order, as by another file system", lists_by_hash=True),
     # Elsewhere a read is no point: a death before it leaves what one before the next change does.
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),

@@ -116,6 +116,7 @@ class Job:
     orphans_seconds: float = 0.0  # that programs which a dead process has started have to end by themselves
     contained: bool = False  # attempts that are processes have one id, as in containers
     lists_by_hash: bool = False  # of attempts that are processes: folders are listed as by another file system
+    receives_in_pieces: bool = False  # of attempts that are processes: TCP brings them a few bytes at a time
     reads_are_points: bool = False  # of attempts that are processes: reads of files
     patient: bool = False  # attempts that are processes wait longer for one that is suspended, and may give up
     other_hosts: bool = False  # of attempts that are processes: each is on a host of its own, a restart on other disks

@@ -159,3 +159,15 @@ def test_a_request_of_http_is_refused_and_what_is_none_is_sent(
             connection.sendall(b"the body")  # of a request that is refused already
         assert connection.recv(100).startswith(reply)
     assert arrived == received
+
+
+@pytest.mark.parametrize("read", [lambda connection: connection.recv(100), read_into])
+def test_a_reply_comes_in_pieces_unless_a_client_waits_for_all_of_it(
+    connected: Pair, read: Callable[[socket.socket], bytes]
+) -> None:
+    connection, _ = connected
+    with socket_points(lambda point: None, in_pieces=True):
+        for _ in range(2):
+            connection.sendall(b"ask")  # a piece, for the server, too
+            assert b"done" == connection.recv(4, socket.MSG_WAITALL | socket.MSG_PEEK)
+            assert [b"don", b"e"] == [read(connection) for _ in range(2)]

@@ -68,6 +68,7 @@ class Recipe:
     thread_pace: str = ""  # one of PACES; "": as fast as they are
     contained: bool = False  # the sink's own code sees the process id of a container's first
     lists_by_hash: bool = False  # os.listdir and os.scandir
+    receives_in_pieces: bool = False
     shared: str = ""  # the folder that all hosts see, of an attempt that is on a host of its own; "": it is not
 
 
@@ -200,7 +201,8 @@ class _Inner:
             yield
             return
         folder = Path(self.watched.folder)
-        sent = socket_points(self.reach) if self.watched.sockets else nullcontext()
+        in_pieces = self.recipe.receives_in_pieces
+        sent = socket_points(self.reach, in_pieces=in_pieces) if self.watched.sockets else nullcontext()
         reads = self.watched.reads
         tables = sqlite_points(folder, self.reach, files=self.watched.files, reads=reads)
         with file_points(folder, self.reach, reads=reads), tables, sent:
