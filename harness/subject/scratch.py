@@ -136,8 +136,10 @@ class FrozenFile(bytes):
         return made
 
     def __eq__(self, other: object) -> bool:
-        is_like = isinstance(other, FrozenFile) and self.permissions == other.permissions
-        return is_like and self.attributes == other.attributes and super().__eq__(other)
+        if not isinstance(other, FrozenFile):
+            return False
+        is_like = (self.permissions, self.attributes) == (other.permissions, other.attributes)
+        return is_like and super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:  # bytes has one of its own
         return not self == other
