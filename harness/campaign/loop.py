@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from typing import Final
 
@@ -16,6 +16,7 @@ from sinkproof.campaign.workers.idle_cores import runnable_per_core
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.lines import known_lines
+from sinkproof.chaos.processes.given_up import GivenUp, given_up_on_signal
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -55,14 +56,12 @@ class Campaign(ABC):
     def carry_out(self, plan: Plan) -> None:
         """Fills the results; returns early when the campaign is to stop."""
         self.results.coverage.stages = [StageCoverage(name=stage.name) for stage in plan]
-        try:
+        with suppress(CampaignStopped, GivenUp), given_up_on_signal():
             if self.prepare():
                 for number, (stage, coverage) in enumerate(zip(plan, self.results.coverage.stages, strict=True)):
                     self._carry_out(stage, coverage)
                     required = any(map(self.is_required, plan[number + 1 :]))
                     self.results.steering.required_stages_done = not required
-        except CampaignStopped:
-            pass
         for stage, coverage in zip(plan, self.results.coverage.stages, strict=True):
             if coverage.planned and coverage.run >= coverage.planned:  # the budget ended with its last schedule
                 coverage.finished = not coverage.cut

@@ -22,7 +22,7 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier.perform import perform
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.error_text import described
-from sinkproof.chaos.processes import recorded_inputs
+from sinkproof.chaos.processes import given_up, recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside
 from sinkproof.chaos.processes.current_step import StepStatus, is_found_elsewhere, is_interrupted, report_step
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
@@ -46,6 +46,7 @@ STEPS_EVERY_SECONDS: Final = 0.1  # between two progress messages
 POLL_SECONDS: Final = 3600.0  # at most
 START_SECONDS: Final = 10.0  # imports of the subject
 ENDING_SECONDS: Final = 6.0  # of what an interruption ends; some systems kill after seven
+GIVEN_UP_SECONDS: Final = 2.0  # after that: a run that takes longer
 ENDING: Final = "interrupted: the runs that have begun are finished, or given up after some seconds"
 # A worker counts as hung after so many times the limit of a call. A simulated schedule takes 1 ms. In processes a sink
 # is given up after three calls that hang, and a broker may take a minute to restart on a busy machine. Spark has to
@@ -109,6 +110,7 @@ class Reporting(Progress):
 def work(inside: Inside, task: Task) -> None:
     """The entry of a worker process."""
     reporting = Reporting(inside)
+    given_up.listen()
     if task.journal:
         recorded_inputs.start(recorded_inputs.recording_of(Path(task.journal), scratch_homes(), PREFIX))
     try:
@@ -232,14 +234,19 @@ def _next_results(
 
 def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[Task, Any], None, None]:
     """Of subjects only: canaries that were not tried have not escaped."""
-    deadline = Deadline(ENDING_SECONDS)
+    deadline, given_up_at = Deadline(ENDING_SECONDS), Deadline(GIVEN_UP_SECONDS)
     for worker in list(running):
         worker.status.note_interrupted()
         if not worker.task.locator:
             running.remove(worker)
             _end(worker)
+    are_asked = False
     while running and not deadline.over:
-        _await_message(server, running, seconds=deadline.left)
+        _await_message(server, running, seconds=deadline.left if are_asked else given_up_at.left)
+        if given_up_at.over and not are_asked:
+            are_asked = True
+            for worker in running:
+                worker.child.signal(given_up.SIGNAL)
         yield from (ended for ended in _ended(running, {}) if not isinstance(ended[1], Failure))
     for worker in running:
         _end(worker)

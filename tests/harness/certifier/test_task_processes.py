@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import StringIO
 from math import inf
 from pathlib import Path
@@ -14,6 +15,7 @@ from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.certifier import task_processes
 from sinkproof.certifier.task_processes import Reporting, Worker, run_tasks
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes import given_up
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT, open_progress
@@ -102,6 +104,19 @@ def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of
     assert learns is results["process"]
 
 
+def interrupt_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the first message is awaited."""
+    wait, waits = task_processes._await_message, []
+
+    def interrupted(*arguments: Any, **limits: Any) -> None:
+        waits.append(arguments)
+        if len(waits) == 1:
+            raise KeyboardInterrupt
+        wait(*arguments, **limits)
+
+    monkeypatch.setattr(task_processes, "_await_message", interrupted)
+
+
 def end_when_interrupted(inside: Inside, task: Task) -> None:
     """The entry of a worker: it ends when it learns of an interruption, or gives up."""
     reporting, deadline = Reporting(inside), Deadline(30.0)
@@ -119,20 +134,33 @@ def test_an_interruption_is_raised_after_the_results_that_subjects_have_by_then(
     monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
     if schedule:
         monkeypatch.setattr(task_processes, "ENDING_SECONDS", 0.1)
-    wait, waits = task_processes._await_message, []
-
-    def interrupted(*arguments: Any, **limits: Any) -> None:
-        waits.append(arguments)
-        if len(waits) == 1:
-            raise KeyboardInterrupt
-        wait(*arguments, **limits)
-
-    monkeypatch.setattr(task_processes, "_await_message", interrupted)
+    interrupt_once(monkeypatch)
     tasks = [Task(locator=each, shell="process", budget_seconds=0, schedule=schedule) for each in (CONVICTED, "")]
     results = {}
     with pytest.raises(KeyboardInterrupt):
         results.update((task.locator, result) for task, result in run_tasks(tasks, progress=SILENT, cores=2))
     assert given == results
+
+
+def end_when_given_up(inside: Inside, task: Task) -> None:
+    """The entry of a worker, which has begun with what takes long."""
+    given_up.listen()
+    with suppress(given_up.GivenUp), given_up.given_up_on_signal():
+        Event().wait(60)
+    Reporting(inside).send("result", "so far")
+
+
+def test_what_takes_long_is_given_up_so_that_the_results_until_then_are_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:end_when_given_up")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    monkeypatch.setattr(task_processes, "ENDING_SECONDS", 30.0)
+    interrupt_once(monkeypatch)
+    results, begun = {}, Task(locator=CONVICTED, shell="process", budget_seconds=0)
+    with pytest.raises(KeyboardInterrupt):
+        results.update((task.locator, result) for task, result in run_tasks([begun], progress=SILENT, cores=2))
+    assert {CONVICTED: "so far"} == results
 
 
 def tell_budget(inside: Inside, task: Task) -> None:
