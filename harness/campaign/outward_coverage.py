@@ -43,14 +43,14 @@ class OutwardCoverage:
     unseen: dict[str, None] = field(default_factory=dict)  # why changes may have been missed
     elsewhere: dict[str, None] = field(default_factory=dict)  # names of what a command changes outside of its folder
     kept_elsewhere: dict[str, None] = field(default_factory=dict)  # paths of it that other runs find
-    peers: dict[str, None] = field(default_factory=dict)  # addresses to which it connects
+    peers: Sequence[str] = ()  # addresses to which it connects, in the run with most: each may have a server of its own
     unwatched: str = ""  # why no call was watched
 
     def add(self, result: RunResult) -> None:
         schedule = result.schedule
         self.unseen |= dict.fromkeys(result.unseen)
         self.unwatched = self.unwatched or result.unwatched
-        self.peers |= dict.fromkeys(result.peers)
+        self.peers = max(self.peers, tuple(dict.fromkeys(result.peers)), key=len)
         if not self.is_native:
             self.elsewhere |= dict.fromkeys(result.elsewhere)
             self.kept_elsewhere |= dict.fromkeys(result.kept_elsewhere)
