@@ -2,7 +2,7 @@
 
 A reply has come when it is lost, so the service has done what was requested: how a run ends is no matter of speed. As
 in a real network, the call that sends succeeds then, and the one that reads the reply fails. The connection is of no
-use afterwards. Encrypted connections, and those of native modules, have no points.
+use afterwards. With TLS, only what Python's `ssl.SSLSocket` sends is a point; what native modules send is none.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import re
 import select
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from errno import ECONNRESET
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -34,6 +35,7 @@ REFUSAL: Final = (
 
 
 OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
+ANSWERS: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary()  # the same, with TLS: what is left
 RESET: Final[WeakKeyDictionary[socket.socket, str]] = WeakKeyDictionary()  # connections: why the next read fails
 
 
@@ -52,25 +54,49 @@ def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> I
     has come, and the next read raises ConnectionResetError. Unavailable and Closed are not raised.
     `in_pieces`: each read brings a few bytes at most, as TCP may.
     """
-    for name in METHODS:
-        setattr(socket.socket, name, _watched(getattr(socket.socket, name), reach))
-    for name in READING:
-        setattr(socket.socket, name, _reset_once(_received(name, in_pieces=in_pieces)))
+    with ExitStack() as stack:
+        for kind, methods in _kinds():
+            for name in methods:
+                stack.enter_context(_replaced(kind, name, _watched(getattr(kind, name), reach)))
+            for name in READING:
+                read = _received(getattr(kind, name), in_pieces=in_pieces)
+                stack.enter_context(_replaced(kind, name, _answered_or_reset(read)))
+        yield
+
+
+def _kinds() -> Iterator[tuple[type[socket.socket], Sequence[str]]]:
+    """Classes of sockets, and the methods by which each sends. That of TLS calls its `send` in `sendall`."""
+    yield socket.socket, METHODS
+    if "ssl" in sys.modules:
+        yield sys.modules["ssl"].SSLSocket, METHODS[:1]
+
+
+@contextmanager
+def _replaced(kind: type[socket.socket], name: str, method: Callable[..., Any]) -> Iterator[None]:
+    own = kind.__dict__.get(name)
+    setattr(kind, name, method)
     try:
         yield
     finally:
-        for name in (*METHODS, *READING):
-            delattr(socket.socket, name)  # inherited again
+        if own is None:
+            delattr(kind, name)  # inherited again
+        else:
+            setattr(kind, name, own)
 
 
 def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable[..., Any]:
     def send_watched(connection: socket.socket, *arguments: Any) -> Any:
+        if ANSWERS and connection in ANSWERS:
+            return memoryview(arguments[0]).nbytes
         if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
             try:
                 reach(POINT)
             except Unavailable:
                 if REQUEST.match(arguments[0]):
                     _answer_instead(connection)
+                    return (
+                        send_watched(connection, *arguments) if connection in ANSWERS else send(connection, *arguments)
+                    )
             except Closed:
                 _disconnect(connection)
                 return None if send.__name__ == "sendall" else memoryview(arguments[0]).nbytes
@@ -87,8 +113,7 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
     return send_watched
 
 
-def _received(name: str, *, in_pieces: bool) -> Callable[..., Any]:
-    read: Callable[..., Any] = getattr(socket.socket, name)
+def _received(read: Callable[..., Any], *, in_pieces: bool) -> Callable[..., Any]:
     if not in_pieces:
         return read
 
@@ -96,22 +121,40 @@ def _received(name: str, *, in_pieces: bool) -> Callable[..., Any]:
         waits_for_all = bool(others) and others[-1] & socket.MSG_WAITALL
         if waits_for_all or connection.family not in FAMILIES or connection.type != socket.SOCK_STREAM:
             return read(connection, size_or_room, *others)
-        if name == "recv":
+        if isinstance(size_or_room, int):
             return read(connection, min(size_or_room, PIECE_BYTES), *others)
-        size = (others[0] if others else 0) or memoryview(size_or_room).nbytes
-        return read(connection, size_or_room, min(size, PIECE_BYTES), *others[1:])
+        return read(connection, size_or_room, min(_size_of(size_or_room, *others), PIECE_BYTES), *others[1:])
 
     return read_a_piece
 
 
-def _reset_once(read: Callable[..., Any]) -> Callable[..., Any]:
-    def read_or_fail(connection: socket.socket, *arguments: Any) -> Any:
+def _size_of(room: Any, *others: int) -> int:
+    """How many bytes `recv_into` may read."""
+    return (others[0] if others else 0) or memoryview(room).nbytes
+
+
+def _answered_or_reset(read: Callable[..., Any]) -> Callable[..., Any]:
+    def read_watched(connection: socket.socket, *arguments: Any) -> Any:
         why = RESET.pop(connection, "") if RESET else ""
         if why:
             raise ConnectionResetError(ECONNRESET, why)
+        if ANSWERS and connection in ANSWERS:
+            return _take_from(ANSWERS[connection], *arguments)
         return read(connection, *arguments)
 
-    return read_or_fail
+    return read_watched
+
+
+def _take_from(answer: bytearray, size_or_room: Any = READ_BYTES, *others: int) -> Any:
+    """As `recv` and `recv_into` return it; what was taken is gone."""
+    is_size = isinstance(size_or_room, int)
+    size = size_or_room if is_size else _size_of(size_or_room, *others)
+    part = bytes(answer[:size])
+    del answer[:size]
+    if is_size:
+        return part
+    memoryview(size_or_room).cast("B")[: len(part)] = part
+    return len(part)
 
 
 def _drop_reply(connection: socket.socket) -> None:
@@ -126,6 +169,9 @@ def _answer_instead(connection: socket.socket) -> None:
     """What the client sends from now on is not read, and what it reads is the refusal. Its end is kept open: else the
     client would fail as it sends the body.
     """
+    if type(connection) is not socket.socket:  # with TLS, which another socket does not speak
+        ANSWERS[connection] = bytearray(REFUSAL)
+        return
     its, other = socket.socketpair()
     other.sendall(REFUSAL)
     other.shutdown(socket.SHUT_WR)
@@ -136,4 +182,4 @@ def _answer_instead(connection: socket.socket) -> None:
 
 def _disconnect(connection: socket.socket) -> None:
     with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # that of TLS would go on without it

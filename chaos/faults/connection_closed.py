@@ -1,7 +1,7 @@
 """Closed connection: the service closes it, as it does with idle connections, at the moment of a request. What is sent
 is lost, and the end of the connection comes where the reply is expected: an empty read, and no error.
 
-Only where the harness itself intercepts what is sent: requests of Python over TCP, without encryption.
+Only where the harness itself intercepts what is sent: requests of Python over TCP, by `socket` or `ssl`.
 """
 
 from sinkproof.chaos.faults.fault_kind import FaultKind

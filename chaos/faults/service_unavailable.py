@@ -1,7 +1,7 @@
 """Unavailable service: an HTTP request is not carried out, and its reply has the status 503. Clients do not raise for
 it by themselves: the sink has to look at the status.
 
-Only where the harness itself intercepts what is sent: requests of Python over TCP, without encryption. What is sent
+Only where the harness itself intercepts what is sent: requests of Python over TCP, by `socket` or `ssl`. What is sent
 and is no request goes through.
 """
 

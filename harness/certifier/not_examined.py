@@ -29,7 +29,7 @@ NO_CALL: Final = (
 )
 NO_CALL_OF_FUNCTION: Final = (
     "no error was tried at calls to the outside, because none is known: errors strike Spark's jobs, files, SQLite, and "
-    "what Python sends over TCP without encryption"
+    "what Python sends over TCP, by `socket` or `ssl`"
 )
 INTERIOR_UNSEEN: Final = (
     "this command died and stopped between requests and replies only: what a death inside its calls leaves was not "

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import Closed, Unavailable, socket_points
+from sinkproof.chaos.socket_points import REFUSAL, Closed, Unavailable, socket_points
 
+CERTIFICATE: Final = Path(__file__).parents[1] / "support" / "localhost.pem"  # of no use elsewhere
 Pair = tuple[socket.socket, list[bytes]]
 
 
@@ -171,3 +176,74 @@ def test_a_reply_comes_in_pieces_unless_a_client_waits_for_all_of_it(
             connection.sendall(b"ask")  # a piece, for the server, too
             assert b"done" == connection.recv(4, socket.MSG_WAITALL | socket.MSG_PEEK)
             assert [b"don", b"e"] == [read(connection) for _ in range(2)]
+
+
+@pytest.fixture
+def connected_by_tls() -> Iterator[Pair]:
+    """The same, encrypted."""
+    received: list[bytes] = []
+    ours, theirs = ssl.create_default_context(cafile=CERTIFICATE), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(CERTIFICATE)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with suppress(OSError), theirs.wrap_socket(connection, server_side=True) as secured:
+                while text := secured.recv(100):
+                    received.append(text)
+                    secured.sendall(b"done")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with (
+            socket.create_connection(server.getsockname()) as plain,
+            ours.wrap_socket(plain, server_hostname="localhost") as connection,
+        ):
+            yield connection, received
+        thread.join()
+
+
+@pytest.mark.parametrize("method", ["send", "sendall"])
+def test_what_is_sent_by_tls_is_one_point(connected_by_tls: Pair, method: str) -> None:
+    connection, received = connected_by_tls
+    reached: list[str] = []
+    mine = threading.get_ident()
+    with socket_points(lambda point: reached.append(point) if threading.get_ident() == mine else None):
+        getattr(connection, method)(b"request")
+        assert b"done" == connection.recv(100)
+    connection.sendall(b"more")
+    assert b"done" == connection.recv(100)
+    assert ([b"request", b"more"], ["socket.send"]) == (received, reached)
+
+
+@pytest.mark.parametrize("read", [lambda connection: connection.recv(100), read_into])
+@pytest.mark.parametrize(("error", "arrived"), [(Closed, []), (Unanswered, [b"request"])])
+def test_a_reply_by_tls_is_lost_where_it_is_read(
+    connected_by_tls: Pair, error: type[OSError], arrived: list[bytes], read: Callable[[socket.socket], bytes]
+) -> None:
+    connection, received = connected_by_tls
+    with socket_points(failing(error)):
+        connection.sendall(b"request")
+        if error is Unanswered:
+            with pytest.raises(ConnectionResetError, match="injected"):
+                read(connection)
+        assert b"" == read(connection)
+    assert arrived == received
+
+
+def test_a_request_by_tls_fails_before_it_is_sent(connected_by_tls: Pair) -> None:
+    connection, received = connected_by_tls
+    with socket_points(failing(OSError)), pytest.raises(ConnectionResetError, match="injected"):
+        connection.sendall(b"request")
+    assert [] == received
+
+
+@pytest.mark.parametrize("read", [lambda connection: connection.recv(30), read_into])
+def test_a_request_of_http_by_tls_is_refused(connected_by_tls: Pair, read: Callable[[socket.socket], bytes]) -> None:
+    connection, received = connected_by_tls
+    with socket_points(failing(Unavailable)):
+        connection.sendall(b"PUT /part HTTP/1.1\r\n\r\n")
+        connection.sendall(b"the body")
+        reply = b"".join(iter(lambda: read(connection), b""))
+    assert REFUSAL == reply
+    assert [] == received
