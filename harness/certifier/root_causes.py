@@ -27,9 +27,12 @@ from sinkproof.workload.jobs import (
     HUNDREDS_OF_CHECKPOINTS_JOB,
     IN_CONTAINERS_JOB,
     LARGE_BATCHES_JOB,
+    LARGE_OFFSETS_JOB,
     MANY_CHUNKS_JOB,
+    NULL_CHARACTERS_JOB,
     OTHER_HOSTS_JOB,
     OUTAGE_JOB,
+    PIECES_JOB,
     RESCALED_JOBS,
     SHARED_KEYS_JOB,
     TOGETHER,
@@ -105,13 +108,30 @@ FORGOTTEN: Final = (
 MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
 )
+READ_ONCE: Final = "what one read of a connection brings is taken for a whole reply, which may come in pieces"
+TOO_SMALL: Final = "an offset is kept as a number that is too small for it, or not exact: of 32 bits, or floating"
 SITUATIONS: Final = {
     **dict.fromkeys((TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB), NUMBERS_AS_TEXTS),
     **dict.fromkeys((ZOMBIE_VERY_LATE_JOB, HUNDREDS_OF_CHECKPOINTS_JOB), FORGOTTEN),
     **dict.fromkeys(WALL_CLOCK_JOBS, DATES),
-    EDGE_CASE_VALUES_JOB: ALIKE,
+    **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),
+    PIECES_JOB: READ_ONCE,
+    LARGE_OFFSETS_JOB: TOO_SMALL,
     SHARED_KEYS_JOB: "a key alone is taken for the identity of a row, and both splits have it",
     EQUAL_ROWS_JOB: "rows that differ in nothing but their offsets are taken for one",
+}
+
+SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
+    ("stop", "pause"): (
+        "what a successor reads is changed by its predecessor before that is fenced: fence first, then read what is "
+        "committed"
+    ),
+    ("pause", "pause"): (
+        "two subtasks change one thing at the same time: see whether a lock excludes the other one, also where its file "
+        "is replaced, and whether what is read and written back is one step"
+    ),
+    ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
+    ("unavailable",): "a reply with the status 503 is overlooked, or mistaken: its request was not carried out",
 }
 
 
@@ -132,6 +152,9 @@ def _situation(schedule: Schedule) -> str | None:
     """Stages with the standard job come first: what is found in another one is seldom shown by the fault alone."""
     if schedule.ids:
         return NUMBERS_AS_TEXTS
+    kinds = tuple(fault.kind for fault in schedule.faults)
+    if shown := next((text for last, text in SHOWN_BY_FAULTS.items() if kinds[-len(last) :] == last), None):
+        return shown
     jobs = schedule.job.split(TOGETHER)
     if not schedule.faults and not {LARGE_BATCHES_JOB, FAR_LARGER_DATA_JOB}.isdisjoint(jobs):
         return MUCH_DATA

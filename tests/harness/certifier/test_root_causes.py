@@ -12,7 +12,10 @@ from sinkproof.certifier.root_causes import (
     HALF_A_REQUEST,
     MUCH_DATA,
     NUMBERS_AS_TEXTS,
+    READ_ONCE,
     REPAIRS,
+    SHOWN_BY_FAULTS,
+    TOO_SMALL,
     explained,
     with_likely_cause,
 )
@@ -83,6 +86,16 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("job=edge-case-values no-fault", ALIKE),
         ("job=year-end no-fault", DATES),
         ("job=far-larger-data no-fault", MUCH_DATA),
+        ("job=null-characters no-fault", ALIKE),
+        ("job=large-offsets no-fault", TOO_SMALL),
+        ("job=pieces no-fault", READ_ONCE),
+        ("sink[0].line(a.py:1)#1=stop sink[0].line(a.py:2)#2=pause", SHOWN_BY_FAULTS["stop", "pause"]),
+        (
+            "job=late-settling checkpoint.notify#1=lose sink[0].line(a.py:1)#1=pause sink[1].line(a.py:1)#1=pause",
+            SHOWN_BY_FAULTS["pause", "pause"],
+        ),
+        ("sink[0].socket.send#2=closed", SHOWN_BY_FAULTS["closed",]),
+        ("sink[0].notify_complete.after#1=kill-job sink[0].socket.send#9=unavailable", SHOWN_BY_FAULTS["unavailable",]),
     ],
 )
 def test_what_is_found_in_a_special_situation_names_it_and_no_canary(schedule: str, situation: str) -> None:
