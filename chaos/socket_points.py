@@ -139,13 +139,13 @@ def _answered_or_reset(read: Callable[..., Any]) -> Callable[..., Any]:
         if why:
             raise ConnectionResetError(ECONNRESET, why)
         if ANSWERS and connection in ANSWERS:
-            return _take_from(ANSWERS[connection], *arguments)
+            return _take_from(ANSWERS[connection], *(arguments or (READ_BYTES,)))
         return read(connection, *arguments)
 
     return read_watched
 
 
-def _take_from(answer: bytearray, size_or_room: Any = READ_BYTES, *others: int) -> Any:
+def _take_from(answer: bytearray, size_or_room: Any, *others: int) -> Any:
     """As `recv` and `recv_into` return it; what was taken is gone."""
     is_size = isinstance(size_or_room, int)
     size = size_or_room if is_size else _size_of(size_or_room, *others)

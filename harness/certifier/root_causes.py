@@ -127,8 +127,8 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
         "committed"
     ),
     ("pause", "pause"): (
-        "two subtasks change one thing at the same time: see whether a lock excludes the other one, also where its file "
-        "is replaced, and whether what is read and written back is one step"
+        "two subtasks change one thing at the same time: see whether a lock excludes the other, also where its file is "
+        "replaced, and whether what is read and written back is one step"
     ),
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
     ("unavailable",): "a reply with the status 503 is overlooked, or mistaken: its request was not carried out",
