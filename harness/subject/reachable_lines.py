@@ -25,6 +25,7 @@ LEAVING: Final = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 Place = tuple[str, Function]  # file, function
 IMPLICIT: Final = frozenset({"__init__", "__new__", "__post_init__", "__enter__", "__exit__", "__call__"})
 TIMEOUT: Final = re.compile("timed?_?out", re.IGNORECASE)
+WAITING: Final = ("wait", "join", "flush", "poll")  # with a timeout, they say in their results that it is over
 MARK: Final = "pragma: no cover"  # in a comment, as coverage.py spells it
 CALLED_ON_CONTRACTS: Final = frozenset({"sink", "second_sink"})  # all else there is called by the harness itself
 
@@ -79,9 +80,15 @@ def statements_that_swallow(files: Mapping[str, str]) -> set[str]:
 
 
 def handles_timeouts(files: Iterable[str]) -> bool:
-    """Whether an `except` clause names a timeout, of Python or of a client's library."""
-    handlers = (each for path in files for each in ast.walk(_source(path).tree) if isinstance(each, ast.ExceptHandler))
-    return any(TIMEOUT.search(ast.unparse(each.type)) for each in handlers if each.type is not None)
+    """Whether an `except` clause names a timeout, of Python or of a client's library; or the code waits with one by a
+    function that returns when it is over, as `asyncio.wait` does.
+    """
+    nodes = [each for path in files for each in ast.walk(_source(path).tree)]
+    handlers = (each.type for each in nodes if isinstance(each, ast.ExceptHandler) and each.type is not None)
+    waits = (each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func).endswith(WAITING))
+    return any(TIMEOUT.search(ast.unparse(each)) for each in handlers) or any(
+        TIMEOUT.fullmatch(keyword.arg or "") for each in waits for keyword in each.keywords
+    )
 
 
 def lines_of_handlers(files: Mapping[str, str]) -> set[str]:

@@ -80,3 +80,19 @@ def test_clauses_that_name_a_timeout_are_known(clause: str, names_one: bool, tmp
     file = tmp_path / "client.py"
     file.write_text(f"try:\n    pass\n{clause}\n    pass\n")
     assert names_one is handles_timeouts([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("call", "goes_on"),
+    [
+        ("done, pending = await asyncio.wait(tasks, timeout=5)", True),
+        ("self.flushed.wait(timeout=5)", True),
+        ("left = producer.flush(timeout=5)", True),
+        ("await asyncio.wait(tasks)", False),
+        ("connect(timeout=5)", False),
+    ],
+)
+def test_calls_that_return_when_their_timeout_is_over_are_known(call: str, goes_on: bool, tmp_path: Path) -> None:
+    file = tmp_path / "client.py"
+    file.write_text(f"async def send():\n    {call}\n")
+    assert goes_on is handles_timeouts([str(file)])
