@@ -196,6 +196,7 @@ with ForkServer() as server, watched(server, words, folder, variables={}, armed=
 """
 
 
+@pytest.mark.slow
 @needs_watch
 def test_a_supervisor_that_dies_leaves_nothing_waiting(tmp_path: Path) -> None:
     words = [sys.executable, "-c", SUPERVISES, str(tmp_path)]

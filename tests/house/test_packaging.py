@@ -128,6 +128,7 @@ def test_what_leads_nowhere_in_a_wheel_is_noticed(unpacked: Path) -> None:
     assert [] == dead_ends(live, unpacked / "sinkproof/cli", unpacked)
 
 
+@pytest.mark.slow
 def test_the_metadata_links_to_no_home_while_there_is_none(metadata_of_wheel: Message) -> None:
     """A first link is a decision (DECISIONS.md), after a look at what it leads to."""
     assert ("sinkproof", None, None) == tuple(metadata_of_wheel[key] for key in ("Name", "Project-URL", "Home-page"))

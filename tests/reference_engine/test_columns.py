@@ -59,6 +59,7 @@ def in_pieces(made: list[Row]) -> Batch:
 WAYS = (by_rows, by_columns, in_pieces)
 
 
+@pytest.mark.slow
 @given(rows)
 def test_the_wire_brings_the_rows_as_they_were(made: list[Row]) -> None:
     for way in WAYS:
@@ -79,6 +80,7 @@ def test_what_arrives_lies_in_the_bytes_that_were_given() -> None:
     assert ["behind"] == [row.key for row in arrived.rows]
 
 
+@pytest.mark.slow
 @given(rows, st.integers(1, 5))
 def test_columns_are_routed_as_rows_are(made: list[Row], parallelism: int) -> None:
     output = SubtaskOutput(targets=tuple(range(7, 7 + parallelism)))
@@ -86,6 +88,7 @@ def test_columns_are_routed_as_rows_are(made: list[Row], parallelism: int) -> No
     assert [routed[0]] * len(WAYS) == routed
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(texts, st.binary(max_size=3).map(bytes.hex)), min_size=1, max_size=20), st.booleans())
 def test_many_keys_get_the_groups_that_each_gets_alone(some: list[str], long: bool) -> None:
     short = [key for key in some if len(key.encode()) <= LONG_KEY_BYTES]

@@ -22,6 +22,7 @@ from sinkproof.exploration.run_memo import SAMPLE_SIZE, MemoizedRuns
 from .exploring import closing, explore
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["memory/two-phase", "memory/write-ahead", "files/masked", "BackupsContract"])
 def test_a_closure_with_runs_that_end_early_equals_one_without(runner: Any, subject: str) -> None:
     bench = runner(subject)
@@ -58,6 +59,7 @@ def test_the_number_of_states_kept_is_bounded(runner: Any, monkeypatch: pytest.M
     assert bounded.states == explore(JobWorld(bench), depth_most=2).states
 
 
+@pytest.mark.slow
 def test_explorations_share_no_known_states(runner: Any) -> None:
     closures = Closures(runner("memory/two-phase"), close=closing, may=lambda fault: True)
     one, other = (explore(closures.world(), depth_most=3) for _ in range(2))

@@ -71,6 +71,7 @@ def test_an_event_outside_the_table_raises() -> None:
 # -- simulated -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_appending_function_repeats_a_batch_that_was_not_recorded(query: Callable[[str], SimulatedQuery]) -> None:
     found = wrong(explored(query("append"), sequences=False))
     assert ["O2"] == found[f"{BEFORE_COMMIT}#2=kill-job"]
@@ -172,6 +173,7 @@ def test_an_unusable_function_is_refused_with_the_next_step(tmp_path: Path, text
         load(f"{file}:write")
 
 
+@pytest.mark.slow
 def test_the_process_shell_alone_is_refused(sinkproof_command: Callable[..., Any]) -> None:
     done = sinkproof_command("certify", f"{FUNCTIONS}/replacing.py:write_batch", "--on", "process", "--no-canaries")
     assert 3 == done.returncode
