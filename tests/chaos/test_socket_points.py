@@ -14,10 +14,17 @@ from typing import Final
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import REFUSAL, Closed, Unavailable, socket_points
+from sinkproof.chaos.socket_points import OTHER_ENDS, REFUSAL, Closed, Unavailable, socket_points
 
 CERTIFICATE: Final = Path(__file__).parents[1] / "support" / "localhost.pem"  # of no use elsewhere
 Pair = tuple[socket.socket, list[bytes]]
+
+
+@pytest.fixture(autouse=True)
+def closed_ends() -> Iterator[None]:
+    yield
+    while OTHER_ENDS:
+        OTHER_ENDS.pop().close()
 
 
 @pytest.fixture

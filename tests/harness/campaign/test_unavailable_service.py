@@ -20,7 +20,12 @@ SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
 STAGE = next(stage for stage in PROCESS_PLAN if stage.name == "unanswered calls")
-REFUSED = Stage(name="refused", schedules=refused_requests)
+REFUSED = Stage(
+    name="refused",
+    schedules=lambda campaign: (
+        schedule for schedule in refused_requests(campaign) if schedule.faults[-1].kind == "unavailable"
+    ),
+)
 RUNS_LEAST = 10
 
 
