@@ -22,6 +22,7 @@ SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
 TRIED_MOST: Final = 100  # times: a thread that a dead attempt left behind may still rename files
 USUAL_PERMISSIONS: Final = 0o644
+OF_USERS: Final = "user."  # attributes: others are the system's, such as those of SELinux, and not for all to set
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 
@@ -154,7 +155,8 @@ def _frozen(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         contents, permissions = file.readall(), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         try:
-            attributes = {name: os.getxattr(file.fileno(), name) for name in os.listxattr(file.fileno())}
+            names = [name for name in os.listxattr(file.fileno()) if name.startswith(OF_USERS)]
+            attributes = {name: os.getxattr(file.fileno(), name) for name in names}
         except OSError:  # the file system has none
             attributes = {}
     is_usual = permissions == USUAL_PERMISSIONS and not attributes
