@@ -57,7 +57,7 @@ def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> I
     with ExitStack() as stack:
         for kind, methods in _kinds():
             for name in methods:
-                stack.enter_context(_replaced(kind, name, _watched(getattr(kind, name), reach)))
+                stack.enter_context(_replaced(kind, name, _watched(name, getattr(kind, name), reach)))
             for name in READING:
                 read = _received(getattr(kind, name), in_pieces=in_pieces)
                 stack.enter_context(_replaced(kind, name, _answered_or_reset(read)))
@@ -84,7 +84,7 @@ def _replaced(kind: type[socket.socket], name: str, method: Callable[..., Any]) 
             setattr(kind, name, own)
 
 
-def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable[..., Any]:
+def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) -> Callable[..., Any]:
     def send_watched(connection: socket.socket, *arguments: Any) -> Any:
         if ANSWERS and connection in ANSWERS:
             return memoryview(arguments[0]).nbytes
@@ -99,7 +99,7 @@ def _watched(send: Callable[..., Any], reach: Callable[[str], None]) -> Callable
                     )
             except Closed:
                 _disconnect(connection)
-                return None if send.__name__ == "sendall" else memoryview(arguments[0]).nbytes
+                return None if name == "sendall" else memoryview(arguments[0]).nbytes
             except Unanswered as injected:
                 sent = send(connection, *arguments)
                 _drop_reply(connection)

@@ -122,11 +122,7 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-REFUSABLE_JOBS: Final = (
-    LONG_KEYS_JOB,
-    NULL_CHARACTERS_JOB,
-    LARGE_OFFSETS_JOB,
-)  # what a target may refuse, by an error
+REFUSABLE_JOBS: Final = (LONG_KEYS_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB)  # a target may do so, by an error
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
@@ -226,6 +222,7 @@ EVERY_JOB: Final = {
         "settle() is called late: the next checkpoint is complete by then",
         timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
     ),
+    # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
     REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
     SHARED_KEYS_JOB: _spec("both splits have the same rows, and keys of digits", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
@@ -235,6 +232,7 @@ EVERY_JOB: Final = {
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
+    # A suspended attempt resumes when more rows have come than a sink remembers, which knows rows and not checkpoints.
     MANY_CHUNKS_JOB: _spec(
         "7,200 rows for each sink in each checkpoint",
         source=MANY_CHUNKS_INPUT,

@@ -47,9 +47,10 @@ def connected() -> Iterator[Pair]:
         thread.join()
 
 
+@pytest.mark.parametrize("fixture", ["connected", "connected_by_tls"])
 @pytest.mark.parametrize("method", ["send", "sendall"])
-def test_what_is_sent_is_a_point(connected: Pair, method: str) -> None:
-    connection, received = connected
+def test_what_is_sent_is_one_point(fixture: str, method: str, request: pytest.FixtureRequest) -> None:
+    connection, received = request.getfixturevalue(fixture)
     reached: list[str] = []
     mine = threading.get_ident()
     with socket_points(lambda point: reached.append(point) if threading.get_ident() == mine else None):
@@ -208,19 +209,6 @@ def connected_by_tls() -> Iterator[Pair]:
         ):
             yield connection, received
         thread.join()
-
-
-@pytest.mark.parametrize("method", ["send", "sendall"])
-def test_what_is_sent_by_tls_is_one_point(connected_by_tls: Pair, method: str) -> None:
-    connection, received = connected_by_tls
-    reached: list[str] = []
-    mine = threading.get_ident()
-    with socket_points(lambda point: reached.append(point) if threading.get_ident() == mine else None):
-        getattr(connection, method)(b"request")
-        assert b"done" == connection.recv(100)
-    connection.sendall(b"more")
-    assert b"done" == connection.recv(100)
-    assert ([b"request", b"more"], ["socket.send"]) == (received, reached)
 
 
 @pytest.mark.parametrize("read", [lambda connection: connection.recv(100), read_into])
