@@ -47,7 +47,9 @@ def test_what_is_refused_is_sent_again_or_lost(name: str, stage: Stage, found: s
         return bool(results.findings) and results.coverage.runs > RUNS_LEAST
 
     with process_runner(contract, Scratch(name="refused", path=tmp_path, shell="process")) as runner:
-        ProcessCampaign(runner, results, should_stop=is_found).carry_out([stage])
+        campaign = ProcessCampaign(runner, results, should_stop=is_found)
+        campaign.carry_out([stage])
+    assert (stage is STAGE) is any(fault.kind == "closed" for tried in campaign.tried for fault in tried.faults)
     assert found == {finding.oracle for finding in results.findings}
     assert {"unavailable"} >= {parse(finding.schedule).faults[-1].kind for finding in results.findings}
     assert results.coverage.runs > RUNS_LEAST
