@@ -18,7 +18,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, NamedTuple
 
-from sinkproof.chaos.points import system_call_point
+from sinkproof.chaos.points import is_system_call, system_call_point
 from sinkproof.chaos.system_calls.outward_calls import CALLS, CREATES, FOLLOWING, MAKING, OPENING
 
 AT_FDCWD: Final = -100
@@ -281,6 +281,11 @@ def is_harmless(path: str) -> bool:
 def is_temporary_file(path: str) -> bool:
     """Its name is drawn anew each time, or else it is found by another attempt."""
     return path.startswith(f"{tempfile.gettempdir()}/")
+
+
+def is_sent(point: str) -> bool:
+    """Whether it is a system call by which something is sent, over any kind of socket."""
+    return is_system_call(point) and SOCKET in point
 
 
 def is_drawn(path: str) -> bool:

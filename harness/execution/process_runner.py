@@ -17,7 +17,7 @@ from sinkproof.chaos.processes.files_of_hosts import on_own_host, remove
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
 from sinkproof.chaos.standard_library import is_library
-from sinkproof.chaos.system_calls.place_names import SOCKET
+from sinkproof.chaos.system_calls.place_names import is_sent
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.fork_servers import Servers, fork_servers
@@ -205,7 +205,7 @@ class ProcessRunner(ScheduleRunner):
         if has_limit or has_name(self.files, "clock"):  # a target of its own, in Python, reads `scratch.clock`
             return True
         watched = self.run_watched(Schedule())
-        sent = any(is_system_call(point) and SOCKET in point for _, point in watched.trace)
+        sent = any(is_sent(point) for _, point in watched.trace)
         return bool(not watched.finished or watched.unwatched or watched.unreadable or watched.peers or sent)
 
     def run_watched(

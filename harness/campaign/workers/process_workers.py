@@ -26,11 +26,10 @@ from sinkproof.campaign.workers.worker_pool import (
     serve,
     start_worker,
 )
-from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.system_calls.place_names import SOCKET, is_drawn
+from sinkproof.chaos.system_calls.place_names import is_drawn, is_sent
 from sinkproof.chaos.system_calls.supervisor import maps_below_folder
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
@@ -145,7 +144,7 @@ def is_apart(runner: ProcessRunner) -> bool:
 
 def _keeps_apart(watched: RunResult) -> bool:
     """No other run meets a temporary file with a name that is drawn anew."""
-    sent = any(is_system_call(point) and SOCKET in point for _, point in watched.trace)
+    sent = any(is_sent(point) for _, point in watched.trace)
     unseen = watched.unwatched or watched.unreadable or not all(map(maps_below_folder, watched.unseen))
     return not (unseen or sent or watched.peers or watched.bound) and all(map(is_drawn, watched.paths_elsewhere))
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.place_names import SOCKET, is_drawn
+from sinkproof.chaos.system_calls.place_names import is_drawn, is_sent
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.system_calls.supervisor import maps_below_folder
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
@@ -40,7 +39,7 @@ def keeps_to_its_folder(server: ForkServer, contract: Contract, scratch: Scratch
         child.kill()
         child.close()
         shutil.rmtree(folder, ignore_errors=True)
-    sent = any(is_system_call(point) and SOCKET in point for point in watch.take_points())
+    sent = any(map(is_sent, watch.take_points()))
     reached = sent or watch.names.peers or watch.names.bound or not all(map(maps_below_folder, watch.unseen))
     return ended == 0 and not reached and all(map(is_drawn, elsewhere))
 
