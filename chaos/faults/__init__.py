@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sinkproof.chaos.entry_points import FAULTS, load_registered
+from sinkproof.chaos.faults.black_hole import BLACK_HOLE
 from sinkproof.chaos.faults.cancel_job import CANCEL
 from sinkproof.chaos.faults.clock_jump import CLOCK_BACK, CLOCK_FORWARD
 from sinkproof.chaos.faults.connection_closed import CLOSED
@@ -56,7 +57,7 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
-    *(ERROR, UNANSWERED, UNAVAILABLE, CLOSED, SILENT, SHORT_WRITE, LOSE, DECLINE),
+    *(ERROR, UNANSWERED, UNAVAILABLE, CLOSED, SILENT, BLACK_HOLE, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

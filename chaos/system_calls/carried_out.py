@@ -32,6 +32,7 @@ FILTER: Final = struct.Struct("HBBI")  # struct sock_filter: code, jumps, consta
 PROGRAM: Final = struct.Struct("H6xQ")  # struct sock_fprog: length, address
 BPF_RETURN: Final = 0x06
 HEADER, NOTHING = 1, 0
+NETWORK: Final = (socket.AF_INET, socket.AF_INET6)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -112,10 +113,24 @@ def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
 def sent_in_vain(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """The same, but for this socket the connection goes on."""
     data = _bytes_to_send(tracee, name, arguments)
-    with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
-        if connection.family not in (socket.AF_INET, socket.AF_INET6):
-            raise OSError(errno.EOPNOTSUPP, "what comes to other sockets is not held back")
+    with _of_network(tracee, arguments[0]) as connection:
         return send_and_be_deaf(connection, data, ends=False)
+
+
+def swallowed(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """How many bytes were lost: none is sent, nothing that comes is received, and the connection goes on."""
+    data = _bytes_to_send(tracee, name, arguments)
+    with _of_network(tracee, arguments[0]) as connection:
+        _be_deaf(connection)
+    return len(data)
+
+
+@contextmanager
+def _of_network(tracee: Tracee, descriptor: int) -> Iterator[socket.socket]:
+    with _opened(tracee, descriptor) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+        if connection.family not in NETWORK:
+            raise OSError(errno.EOPNOTSUPP, "what comes to other sockets is not held back")
+        yield connection
 
 
 def send_and_be_deaf(connection: socket.socket, data: bytes, *, ends: bool = True) -> int:
@@ -127,11 +142,15 @@ def send_and_be_deaf(connection: socket.socket, data: bytes, *, ends: bool = Tru
     if ends:
         with suppress(OSError):  # it has no peer, and so no reply
             connection.shutdown(socket.SHUT_RD)  # in TCP, what comes later could be read all the same
-    if connection.family in (socket.AF_INET, socket.AF_INET6):
-        keep = HEADER if connection.type == socket.SOCK_STREAM else NOTHING  # headers acknowledge what was sent
-        program = ctypes.create_string_buffer(FILTER.pack(BPF_RETURN, 0, 0, keep))
-        connection.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, PROGRAM.pack(1, ctypes.addressof(program)))
+    if connection.family in NETWORK:
+        _be_deaf(connection)
     return connection.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+
+
+def _be_deaf(connection: socket.socket) -> None:
+    keep = HEADER if connection.type == socket.SOCK_STREAM else NOTHING  # headers acknowledge what was sent
+    program = ctypes.create_string_buffer(FILTER.pack(BPF_RETURN, 0, 0, keep))
+    connection.setsockopt(socket.SOL_SOCKET, ATTACH_FILTER, PROGRAM.pack(1, ctypes.addressof(program)))
 
 
 def _bytes_to_send(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bytes:

@@ -19,7 +19,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.carried_out import carried_out, half_written, hang_up, sent_and_deaf, sent_in_vain
+from sinkproof.chaos.system_calls.carried_out import (
+    carried_out,
+    half_written,
+    hang_up,
+    sent_and_deaf,
+    sent_in_vain,
+    swallowed,
+)
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 
@@ -49,10 +56,16 @@ class Act(enum.Enum):
     FAIL = "the call fails, and is not carried out; the connection of a socket is lost"
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
     SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"
+    SWALLOW = "its bytes are lost, with all that this connection sends later, and it does not end"
     CUT = "half of the bytes are written, and the call says so"
 
 
-INSTEAD: Final = {Act.CUT: half_written, Act.SILENCE: sent_in_vain, Act.LOSE_REPLY: sent_and_deaf}
+INSTEAD: Final = {
+    Act.CUT: half_written,
+    Act.SILENCE: sent_in_vain,
+    Act.SWALLOW: swallowed,
+    Act.LOSE_REPLY: sent_and_deaf,
+}
 Armed = tuple[str, int, Act]  # a point, its occurrence, and what happens there
 
 
@@ -110,6 +123,7 @@ class SystemCallWatch:
         self._strike: Act | None = None  # not taken yet
         self._waits = False  # after a strike
         self._dies_next = False
+        self._swallowing: set[str] = set()  # sockets, as the kernel names them
         self._held: list[NotifiedCall] = []
         self._suspended: NotifiedCall | None = None
         with suppress(OSError):
@@ -236,6 +250,8 @@ class SystemCallWatch:
             self._inject(call, Act.KILL)
         elif self._armed is not None and self._armed[:2] == (point, self._passed[point]):
             self._inject(call, self._armed[2])
+        elif self._swallowing and call.change.about == SOCKET and _socket_of(call) in self._swallowing:
+            self._answer_otherwise(call, Act.SWALLOW)
         else:
             self._answer(call)
 
@@ -255,15 +271,23 @@ class SystemCallWatch:
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)
-            case Act.LOSE_REPLY | Act.SILENCE | Act.CUT:
-                carry_out = INSTEAD[act]
-                try:
-                    self._answer(call, value=carry_out(call.tracee, call.change.call, call.arguments))
-                except OSError:  # it sends otherwise, or the container forbids pidfd_getfd(2): nothing struck
+            case Act.LOSE_REPLY | Act.SILENCE | Act.SWALLOW | Act.CUT:
+                if act is Act.SWALLOW:
+                    self._swallowing.add(_socket_of(call))
+                if not self._answer_otherwise(call, act):
                     self._waits = False
-                    self._answer(call)
                     return
         self._note_strike(act)
+
+    def _answer_otherwise(self, call: NotifiedCall, act: Act) -> bool:
+        """False: the call is carried out. It sends otherwise, or the container forbids pidfd_getfd(2)."""
+        try:
+            value = INSTEAD[act](call.tracee, call.change.call, call.arguments)
+        except OSError:
+            self._answer(call)
+            return False
+        self._answer(call, value=value)
+        return True
 
     def _note_strike(self, act: Act) -> None:
         self._strike = act
@@ -278,3 +302,10 @@ class SystemCallWatch:
         carries_on = CARRY_ON if not error and value is None else 0
         with suppress(OSError):  # the caller is dead
             fcntl.ioctl(self.listener, SEND, ANSWER.pack(identity, value or 0, -error, carries_on))
+
+
+def _socket_of(call: NotifiedCall) -> str:
+    """As the kernel names it; "": it is closed."""
+    with suppress(OSError):
+        return call.tracee.opened(call.arguments[CALLS[call.change.call].descriptor or 0])
+    return ""

@@ -130,6 +130,11 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
         "two subtasks change one thing at the same time: see whether a lock excludes the other, also where its file is "
         "replaced, and whether what is read and written back is one step"
     ),
+    ("silent",): (
+        "a request is sent again, or given up, when its time is over, though it may have been carried out: let the "
+        "target recognize the second one"
+    ),
+    ("black-hole",): "a request is taken for done when its time is over, though it was lost: fail then",
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
     ("unavailable",): "a reply with the status 503 is overlooked, or mistaken: its request was not carried out",
 }

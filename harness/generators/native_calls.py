@@ -14,6 +14,7 @@ from itertools import groupby, product
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
+from sinkproof.chaos.faults.black_hole import BLACK_HOLE
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.silent_service import SILENT
 from sinkproof.chaos.points import AROUND_CALLS, call_of, is_line, is_system_call
@@ -152,14 +153,14 @@ def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:
 
 def requests_without_reply(result: RunResult) -> list[Schedule]:
     """Some of those of commits, and of other calls: the client waits until its timeout is over each time. The last one
-    of a burst, as a client may send one request in several calls.
+    of a burst, as a client may send one request in several calls. Each is carried out, or else lost.
     """
     requests: dict[bool, list[Fault]] = {True: [], False: []}
     for burst in distinct(bursts(result)):
         sent = [place for place in burst.calls if KINDS[SILENT.word].applies(burst.actor, place[0])]
         requests[burst.within == COMMIT] += burst.faults(sent[-1:], SILENT.word)
     chosen = (*evenly(requests[True], SILENT_COMMITS_MOST), *evenly(requests[False], SILENT_CALLS_MOST))
-    return [Schedule((fault,)) for fault in chosen]
+    return [Schedule((replace(fault, kind=kind),)) for fault in chosen for kind in (SILENT.word, BLACK_HOLE.word)]
 
 
 def short_writes(result: RunResult) -> list[Schedule]:

@@ -81,6 +81,33 @@ def test_where_nothing_comes_back_the_client_waits_until_its_timeout_is_over(
     assert "nothing\n" == (tmp_path / "seen").read_text()
 
 
+LOST = """
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    ours = socket.create_connection(listener.getsockname(), timeout=0.2)
+    theirs = listener.accept()[0]
+    {send}
+    ours.sendall(b"later")
+    theirs.sendall(b"hello")
+    try:
+        seen = ours.recv(9)
+    except TimeoutError:
+        seen = "nothing"
+    ours.close()
+    print(seen, theirs.recv(99), file=open("seen", "w"))
+"""
+
+
+@needs_watch
+@pytest.mark.parametrize("call", SENDS)
+def test_what_is_lost_is_neither_received_nor_followed_by_what_the_connection_sends_later(
+    server: ForkServer, tmp_path: Path, call: str
+) -> None:
+    program = python(LOST.format(send=SENDS[call]))
+    status, _, struck, _ = run(server, tmp_path, program, (f"syscall({call} socket)", 1, Act.SWALLOW))
+    assert (0, [Act.SWALLOW]) == (status, struck)
+    assert "nothing b''\n" == (tmp_path / "seen").read_text()
+
+
 @needs_watch
 def test_what_comes_over_a_socket_of_this_machine_is_not_held_back(server: ForkServer, tmp_path: Path) -> None:
     program = """

@@ -1,7 +1,10 @@
-"""Sinks that reach a server over TCP, with a timeout: one sends again under another name what had no reply."""
+"""Sinks that reach a server over TCP, with a timeout: one sends again under another name what had no reply, and one
+takes it for done.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -54,6 +57,17 @@ class InsertAgain(Insert):
             super().publish(f"{part}{self.times_later}", rows)
 
 
+class InsertAndGoOn(InsertAgain):
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        asyncio.run(self.send(part, rows))
+
+    async def send(self, part: str, rows: Sequence[Any]) -> None:
+        request = asyncio.get_running_loop().run_in_executor(None, Insert.publish, self, part, rows)
+        done, _ = await asyncio.wait([request], timeout=TIMEOUT_SECONDS / 2)
+        for each in done:
+            each.result()
+
+
 class InsertPatiently(InsertAgain):
     client_made = PatientClient
 
@@ -86,3 +100,9 @@ class SentUnderAnotherName(SentAgain):
     """Wrong: the request may have been carried out, and only the reply was late."""
 
     made = InsertUnderAnotherName
+
+
+class TakenForDone(SentAgain):
+    """Wrong: what is not done when the time is over is left alone."""
+
+    made = InsertAndGoOn

@@ -27,6 +27,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     "error": Act.FAIL,
     "unanswered": Act.LOSE_REPLY,
     "silent": Act.SILENCE,
+    "black-hole": Act.SWALLOW,
     "short-write": Act.CUT,
 }
 
@@ -134,7 +135,7 @@ class WatchedAttempt(ProcessAttempt):
             case Act.HOLD:
                 self.suspend()
             case _:
-                self.waits_in_vain |= strike is Act.SILENCE
+                self.waits_in_vain |= strike in (Act.SILENCE, Act.SWALLOW)
                 self.let_go_on()
 
     def let_go_on(self) -> None:

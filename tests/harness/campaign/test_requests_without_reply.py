@@ -1,4 +1,4 @@
-"""A request is carried out, and nothing comes back: clients with a timeout go on, others wait until they are killed."""
+"""A request is carried out, or lost, and nothing comes back: clients with a timeout go on, others are killed later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SENT = "syscall(sendto socket)"
 
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("SentUnderAnotherName", {"O2"}), ("SentAgain", set())])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("SentUnderAnotherName", {"O2"}), ("TakenForDone", {"O1"}), ("SentAgain", set())],
+)
 def test_what_is_sent_again_when_its_timeout_is_over_is_there_once_or_twice(
     name: str, found: set[str], tmp_path: Path
 ) -> None:
@@ -43,13 +46,14 @@ def test_what_is_sent_again_when_its_timeout_is_over_is_there_once_or_twice(
 
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["silent", "black-hole"])
 def test_an_attempt_that_waits_without_a_timeout_is_killed_and_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attempt_host, "IN_VAIN_SECONDS", 0.5)
     contract = load(f"{SUBJECTS}:SentWithoutTimeout")
     with process_runner(contract, Scratch(name="waits", path=tmp_path, shell="process")) as runner:
-        result = runner.run(parse(f"sink[0].{SENT}#1=silent"))
+        result = runner.run(parse(f"sink[0].{SENT}#1={kind}"))
     assert (True, True, (), 1) == (result.fired, result.finished, result.anomalies, result.kills)
 
 
@@ -58,7 +62,7 @@ def test_the_last_call_of_a_request_has_no_reply_first_in_commits() -> None:
     writes = ("write.before", *request, "write.after")
     commits = ("notify_complete.before", "line(client.py:8)", SENT, SENT, SENT, "notify_complete.after")
     schedules = list(map(str, requests_without_reply(run_of(*writes, *commits))))
-    assert [f"sink[0].{SENT}#5=silent", f"sink[0].{SENT}#2=silent"] == schedules
+    assert [f"sink[0].{SENT}#{time}={kind}" for time in (5, 2) for kind in ("silent", "black-hole")] == schedules
 
 
 def test_of_files_no_request_is_known() -> None:
