@@ -28,10 +28,6 @@ FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
 READ_BYTES: Final = 1 << 16
 REQUEST: Final = re.compile(rb"[A-Z]+ \S+ HTTP/1")  # methods of WebDAV, and of a service's own, are refused, too
-REFUSAL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 12\r\nConnection: close\r\n"
-    b"\r\nunavailable\n"
-)
 
 
 OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
@@ -39,8 +35,29 @@ ANSWERS: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary(
 RESET: Final[WeakKeyDictionary[socket.socket, str]] = WeakKeyDictionary()  # connections: why the next read fails
 
 
-class Unavailable(OSError):
-    """Raised by `reach`: if a request of HTTP is about to be sent, its reply is REFUSAL; anything else is sent."""
+class Refused(OSError):
+    """Raised by `reach`: if a request of HTTP is about to be sent, the service answers with this status, and does not
+    carry it out; anything else is sent.
+    """
+
+    status: str
+    body: tuple[str, bytes]  # its type, and what it is
+
+    @property
+    def reply(self) -> bytes:
+        kind, text = self.body
+        head = (f"HTTP/1.1 {self.status}", f"Content-Type: {kind}", f"Content-Length: {len(text)}", "Connection: close")
+        return "\r\n".join((*head, "", "")).encode() + text
+
+
+class Unavailable(Refused):
+    status = "503 Service Unavailable"
+    body = "text/plain", b"unavailable\n"
+
+
+class Throttled(Refused):
+    status = "429 Too Many Requests"
+    body = "application/json", b'{"error": "too many requests"}\n'
 
 
 class Closed(OSError):
@@ -51,7 +68,7 @@ class Closed(OSError):
 def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> Iterator[None]:
     """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are
     sent, and the call raises ConnectionResetError: clients connect again for that. Unanswered ends it after the reply
-    has come, and the next read raises ConnectionResetError. Unavailable and Closed are not raised.
+    has come, and the next read raises ConnectionResetError. Refused and Closed are not raised.
     `in_pieces`: each read brings a few bytes at most, as TCP may.
     """
     with ExitStack() as stack:
@@ -91,9 +108,9 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
         if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
             try:
                 reach(POINT)
-            except Unavailable:
+            except Refused as refused:
                 if REQUEST.match(arguments[0]):
-                    _answer_instead(connection)
+                    _answer_instead(connection, refused.reply)
                     return (
                         send_watched(connection, *arguments) if connection in ANSWERS else send(connection, *arguments)
                     )
@@ -165,15 +182,15 @@ def _drop_reply(connection: socket.socket) -> None:
     _disconnect(connection)
 
 
-def _answer_instead(connection: socket.socket) -> None:
-    """What the client sends from now on is not read, and what it reads is the refusal. Its end is kept open: else the
+def _answer_instead(connection: socket.socket, reply: bytes) -> None:
+    """What the client sends from now on is not read, and what it reads is the reply. Its end is kept open: else the
     client would fail as it sends the body.
     """
     if type(connection) is not socket.socket:  # with TLS, which another socket does not speak
-        ANSWERS[connection] = bytearray(REFUSAL)
+        ANSWERS[connection] = bytearray(reply)
         return
     its, other = socket.socketpair()
-    other.sendall(REFUSAL)
+    other.sendall(reply)
     other.shutdown(socket.SHUT_WR)
     os.dup2(its.fileno(), connection.fileno())
     its.close()

@@ -37,6 +37,7 @@ DOING: Final = {
     "fail": "failing all calls of {actor}",
     "unanswered": "losing the reply to a call of {actor}",
     "unavailable": "answering a request of {actor} by 503",
+    "throttled": "answering a request of {actor} by 429",
     "silent": "holding back the reply to {actor}",
     "black-hole": "losing a request of {actor}",
     "closed": "closing the connection of {actor} instead of a reply",

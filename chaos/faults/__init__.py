@@ -48,6 +48,7 @@ from sinkproof.chaos.faults.rewind_to_older_checkpoint import REWIND
 from sinkproof.chaos.faults.service_kill import SERVICE_KILL
 from sinkproof.chaos.faults.service_pause import SERVICE_PAUSE
 from sinkproof.chaos.faults.service_stop import SERVICE_STOP
+from sinkproof.chaos.faults.service_throttles import THROTTLED
 from sinkproof.chaos.faults.service_unavailable import UNAVAILABLE
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.silent_service import SILENT
@@ -57,7 +58,7 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
-    *(ERROR, UNANSWERED, UNAVAILABLE, CLOSED, SILENT, BLACK_HOLE, SHORT_WRITE, LOSE, DECLINE),
+    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, CLOSED, SILENT, BLACK_HOLE, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

@@ -10,6 +10,10 @@ from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.socket_points import POINT, Unavailable
 
 
+def applies(actor: str, point: str) -> bool:
+    return actor.startswith("sink[") and point == POINT
+
+
 def inject(shell: FaultableShell) -> None:
     raise Unavailable("injected: the service is unavailable")
 
@@ -17,6 +21,6 @@ def inject(shell: FaultableShell) -> None:
 UNAVAILABLE = FaultKind[FaultableShell](
     "unavailable",
     "service unavailable: an HTTP request is not carried out, and its reply has status 503",
-    applies=lambda actor, point: actor.startswith("sink[") and point == POINT,
+    applies=applies,
     inject=inject,
 )

@@ -136,6 +136,7 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
     ),
     ("black-hole",): "a request is taken for done when its time is over, though it was lost: fail then",
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
+    ("throttled",): "a reply with the status 429 is overlooked, or mistaken: its request was not carried out",
     ("unavailable",): "a reply with the status 503 is overlooked, or mistaken: its request was not carried out",
 }
 

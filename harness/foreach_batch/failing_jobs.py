@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import is_line, line_point
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.socket_points import Closed, Unavailable
+from sinkproof.chaos.socket_points import Closed, Throttled, Unavailable
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
     ERROR,
@@ -42,6 +42,7 @@ FAILING: Final[dict[str, type[OSError]]] = {
     FAIL: OSError,
     UNANSWERED: Unanswered,
     "unavailable": Unavailable,
+    "throttled": Throttled,
     "closed": Closed,
 }
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
@@ -125,7 +126,7 @@ def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
     yield from _errors_of_jobs(campaign)
     files = campaign.contract.given.files
     kinds = [*KINDS_AT_CALLS, "closed"]
-    kinds += ["unavailable"] if has_name(files, *HTTP) else []
+    kinds += ["unavailable", "throttled"] if has_name(files, *HTTP) else []
     kinds += [FAIL] if tries_again(files) else []
     passed: Counter[str] = Counter()
     first, second = ({point for _, point, at in campaign.usual.trail if at == batch} for batch in (0, 1))

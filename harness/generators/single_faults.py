@@ -127,12 +127,13 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
-    """The connection is closed instead of a reply; of a client of HTTP: the service is unavailable. Also in recoveries
-    before and after a commit.
+    """The connection is closed instead of a reply; of a client of HTTP: the service refuses the request. Also in
+    recoveries before and after a commit.
     """
     yield from _refused(campaign, "closed")
     if has_name(campaign.runner.files, *HTTP):
         yield from _refused(campaign, "unavailable")
+        yield from _refused(campaign, "throttled")
 
 
 def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:

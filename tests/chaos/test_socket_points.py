@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import OTHER_ENDS, REFUSAL, Closed, Unavailable, socket_points
+from sinkproof.chaos.socket_points import OTHER_ENDS, Closed, Refused, Throttled, Unavailable, socket_points
 
 CERTIFICATE: Final = Path(__file__).parents[1] / "support" / "localhost.pem"  # of no use elsewhere
 Pair = tuple[socket.socket, list[bytes]]
@@ -147,15 +147,16 @@ def test_sockets_of_this_machine_alone_have_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "arrived", "reply"),
+    ("kind", "sent", "arrived", "reply"),
     [
-        (b"PUT /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
-        (b"MOVE /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
-        (b"INSERT INTO rows", [b"INSERT INTO rows"], b"done"),
+        (Unavailable, b"PUT /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
+        (Unavailable, b"MOVE /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 503 Service Unavailable\r\n"),
+        (Throttled, b"PUT /part HTTP/1.1\r\n\r\n", [], b"HTTP/1.1 429 Too Many Requests\r\n"),
+        (Unavailable, b"INSERT INTO rows", [b"INSERT INTO rows"], b"done"),
     ],
 )
 def test_a_request_of_http_is_refused_and_what_is_none_is_sent(
-    connected: Pair, sent: bytes, arrived: list[bytes], reply: bytes
+    connected: Pair, kind: type[Refused], sent: bytes, arrived: list[bytes], reply: bytes
 ) -> None:
     connection, received = connected
     mine = threading.get_ident()
@@ -163,7 +164,7 @@ def test_a_request_of_http_is_refused_and_what_is_none_is_sent(
     def reach(point: str) -> None:
         if threading.get_ident() == mine and len(reached) < 1:
             reached.append(point)
-            raise Unavailable("injected")
+            raise kind("injected")
 
     reached: list[str] = []
     with socket_points(reach):
@@ -234,11 +235,14 @@ def test_a_request_by_tls_fails_before_it_is_sent(connected_by_tls: Pair) -> Non
 
 
 @pytest.mark.parametrize("read", [lambda connection: connection.recv(30), read_into])
-def test_a_request_of_http_by_tls_is_refused(connected_by_tls: Pair, read: Callable[[socket.socket], bytes]) -> None:
+@pytest.mark.parametrize("kind", [Unavailable, Throttled])
+def test_a_request_of_http_by_tls_is_refused(
+    connected_by_tls: Pair, kind: type[Refused], read: Callable[[socket.socket], bytes]
+) -> None:
     connection, received = connected_by_tls
-    with socket_points(failing(Unavailable)):
+    with socket_points(failing(kind)):
         connection.sendall(b"PUT /part HTTP/1.1\r\n\r\n")
         connection.sendall(b"the body")
         reply = b"".join(iter(lambda: read(connection), b""))
-    assert REFUSAL == reply
+    assert kind("injected").reply == reply
     assert [] == received

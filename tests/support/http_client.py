@@ -1,5 +1,6 @@
 """Sinks that send each checkpoint by HTTP. Right: Checked, CheckedFirst. Wrong, as a status is no exception: Unchecked,
-and UncheckedFirst, which takes any status but 200 for "not there". The server is http_server_of_parts.py.
+CheckedForErrorsOfTheServer, and UncheckedFirst, which takes any status but 200 for "not there". The server is
+http_server_of_parts.py.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ class PutsUnchecked(PutsParts):
         """Nothing."""
 
 
+class PutsUnlessTheServerFails(PutsParts):
+    def checked(self, status: int) -> None:
+        if status >= 500:
+            super().checked(status)
+
+
 class PostsParts(PutsParts):
     """What is posted is there twice if it is posted twice; so it asks first."""
 
@@ -94,6 +101,10 @@ class Checked:
 
 class Unchecked(Checked):
     made = PutsUnchecked
+
+
+class CheckedForErrorsOfTheServer(Checked):
+    made = PutsUnlessTheServerFails
 
 
 class CheckedFirst(Checked):

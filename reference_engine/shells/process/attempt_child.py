@@ -37,7 +37,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     stay_in_subjects_state,
 )
 from sinkproof.chaos.shared.point_journal import Journal
-from sinkproof.chaos.socket_points import Closed, Unavailable, socket_points
+from sinkproof.chaos.socket_points import Closed, Throttled, Unavailable, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
@@ -50,6 +50,7 @@ FAILING: Final[dict[str, type[OSError]]] = {
     "error": OSError,
     "unanswered": Unanswered,
     "unavailable": Unavailable,
+    "throttled": Throttled,
     "closed": Closed,
 }
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it

@@ -12,7 +12,10 @@ from sinkproof.reference_engine.shells.simulated.engine_faults import INJECTED, 
 from sinkproof.reference_engine.shells.simulated.faulted_job import FaultedJob
 
 # By an attempt's process, or beside it, before this is told.
-INJECTED_THERE = ("error", "unanswered", "unavailable", "closed", "silent", "black-hole", "short-write", *CALLS_LEFT)
+INJECTED_THERE = (
+    *("error", "unanswered", "unavailable", "throttled", "closed", "silent", "black-hole", "short-write"),
+    *CALLS_LEFT,
+)
 
 
 class FaultInjector:

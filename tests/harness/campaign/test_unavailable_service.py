@@ -19,11 +19,12 @@ from sinkproof.subject.scratch import Scratch
 SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
+REFUSALS = {"unavailable", "throttled"}
 STAGE = next(stage for stage in PROCESS_PLAN if stage.name == "unanswered calls")
 REFUSED = Stage(
     name="refused",
     schedules=lambda campaign: (
-        schedule for schedule in refused_requests(campaign) if schedule.faults[-1].kind == "unavailable"
+        schedule for schedule in refused_requests(campaign) if schedule.faults[-1].kind in REFUSALS
     ),
 )
 RUNS_LEAST = 10
@@ -34,6 +35,7 @@ RUNS_LEAST = 10
     ("name", "stage", "found"),
     [
         ("Unchecked", STAGE, {"O1"}),
+        ("CheckedForErrorsOfTheServer", REFUSED, {"O1"}),
         ("UncheckedFirst", REFUSED, {"O2"}),
         pytest.param("Checked", REFUSED, set(), marks=pytest.mark.longer),
         ("CheckedFirst", REFUSED, set()),
@@ -51,6 +53,6 @@ def test_what_is_refused_is_sent_again_or_lost(name: str, stage: Stage, found: s
         campaign.carry_out([stage])
     assert (stage is STAGE) is any(fault.kind == "closed" for tried in campaign.tried for fault in tried.faults)
     assert found == {finding.oracle for finding in results.findings}
-    assert {"unavailable"} >= {parse(finding.schedule).faults[-1].kind for finding in results.findings}
+    assert REFUSALS >= {parse(finding.schedule).faults[-1].kind for finding in results.findings}
     assert results.coverage.runs > RUNS_LEAST
     assert ([], []) == (results.unknowns, results.coverage.unfired)

@@ -95,6 +95,7 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
             SHOWN_BY_FAULTS["pause", "pause"],
         ),
         ("sink[0].socket.send#2=closed", SHOWN_BY_FAULTS["closed",]),
+        ("sink[0].socket.send#2=throttled", SHOWN_BY_FAULTS["throttled",]),
         ("sink[0].syscall(sendto socket)#2=silent", SHOWN_BY_FAULTS["silent",]),
         ("sink[0].syscall(sendto socket)#2=black-hole", SHOWN_BY_FAULTS["black-hole",]),
         ("sink[0].notify_complete.after#1=kill-job sink[0].socket.send#9=unavailable", SHOWN_BY_FAULTS["unavailable",]),

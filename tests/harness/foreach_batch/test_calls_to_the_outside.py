@@ -89,8 +89,8 @@ def test_what_is_wrong_when_sqlite_fails_is_found(
     ("function", "oracles"),
     [
         ("put", {}),
-        ("put_unchecked", {"unavailable": {"O1"}}),
-        ("swallow", {"error": {"O1"}, "unanswered": {"O1"}, "unavailable": {"O1"}, "closed": {"O1"}}),
+        ("put_unchecked", {"unavailable": {"O1"}, "throttled": {"O1"}}),
+        ("swallow", {kind: {"O1"} for kind in ("error", "unanswered", "unavailable", "throttled", "closed")}),
         ("post", {"unanswered": {"O2"}}),
     ],
 )
