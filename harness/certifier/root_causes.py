@@ -35,6 +35,7 @@ from sinkproof.workload.jobs import (
     PIECES_JOB,
     RESCALED_JOBS,
     SHARED_KEYS_JOB,
+    SKIPPED_IDS_JOB,
     TOGETHER,
     TWELVE_OF_BOTH_JOB,
     TWELVE_SINKS_JOB,
@@ -117,6 +118,10 @@ SITUATIONS: Final = {
     **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),
     PIECES_JOB: READ_ONCE,
     LARGE_OFFSETS_JOB: TOO_SMALL,
+    SKIPPED_IDS_JOB: (
+        "ids of checkpoints are cut, packed with the number of a subtask, or padded, and a job that runs for long has "
+        "larger ones"
+    ),
     SHARED_KEYS_JOB: "a key alone is taken for the identity of a row, and both splits have it",
     EQUAL_ROWS_JOB: "rows that differ in nothing but their offsets are taken for one",
 }

@@ -39,8 +39,8 @@ from sinkproof.subject.names_in_code import has_name
 from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.source_files import files_of
-from sinkproof.workload.clocks_beside_services import wall_clock_beside
 from sinkproof.workload.jobs import named_job
+from sinkproof.workload.wall_clocks import wall_clock_beside
 
 HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts

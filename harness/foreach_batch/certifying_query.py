@@ -20,7 +20,6 @@ from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.workload.jobs import (
-    DAY_BEFORE,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     EQUAL_ROWS_JOB,
@@ -42,6 +41,7 @@ from sinkproof.workload.rows import (
     make_edge_case_row,
     make_row,
 )
+from sinkproof.workload.wall_clocks import DAY_BEFORE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -54,6 +54,7 @@ from sinkproof.workload.jobs import (
     REFUSABLE_JOBS,
     REUSED_PROCESS_JOB,
     SCALE_IN_AND_OUT_JOB,
+    SKIPPED_IDS_JOB,
     SLOW_THREADS_JOB,
     SPARSE_JOB,
     TOGETHER,
@@ -231,8 +232,9 @@ def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
 
 def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
     """The number of the successor has a digit more: zombies, and a death of the whole job. That of a checkpoint has one
-    more than its name has been given.
+    more than its name has been given, or does not fit into a field of so many bits.
     """
+    yield Schedule(job=SKIPPED_IDS_JOB)
     zombies = single_faults.zombies_at_first_steps(campaign)
     yield from (replace(zombie, ids=SEVEN_DIGITS) for zombie in zombies)
     yield Schedule((Fault(COORDINATOR, DECIDED, 1, "kill-job"),), ids=SEVEN_DIGITS)

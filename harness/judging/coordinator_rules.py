@@ -130,6 +130,8 @@ class TermState:
         self.has_room = len(pending.keys() - self.over_now) < self.configuration.concurrent
         last_end = self.now if self.has_ended else self.last_end
         self.pause = last_end + self.configuration.min_pause_between_checkpoints - self.now  # ms until it may begin
+        later = [each for each in self.configuration.checkpoint_ids_after_gaps if each > self.id_last]
+        self.id_next = min(later, default=self.id_last + 1)
         self.is_free = self.is_wanted and not self.is_last_begun and self.has_room
 
     def _must_fail(self) -> bool:
@@ -156,7 +158,7 @@ class TermState:
 
 def begins_when_it_may(state: TermState) -> bool:
     begins, waits = state.is_free and state.pause <= 0, state.is_free and state.pause > 0
-    return state.begun == [state.id_last + 1] * begins and state.timers("retrigger") == [state.pause] * waits
+    return state.begun == [state.id_next] * begins and state.timers("retrigger") == [state.pause] * waits
 
 
 def begins_at_all_sources(state: TermState) -> bool:

@@ -19,6 +19,7 @@ from sinkproof.sink_adapters.protocol import Batch
 from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT, SINKS, STANDARD_INPUT
 
 FAILURES_TOLERATED: Final = 10  # a declined checkpoint is a fault that is injected, not a reason to restart the job
+INTERVAL_MS: Final = 14
 SECOND_SINK: Final = "sink-2"  # its id, in the job with two: it begins with that of the first, as names may do
 
 BY_OFFSET: Final = CheckpointConfiguration(
@@ -26,6 +27,16 @@ BY_OFFSET: Final = CheckpointConfiguration(
     checkpoint_every_batches=BATCHES_PER_CHECKPOINT,
     max_concurrent_checkpoints=3,
     tolerable_checkpoint_failure_number=FAILURES_TOLERATED,
+)
+# One checkpoint at a time, as Flink demands.
+UNALIGNED: Final = replace(BY_OFFSET, unaligned_checkpoints=True, max_concurrent_checkpoints=1)
+# Each is 1 in a field of ten, twelve, ... twenty bits, or of three, four, ... six digits.
+AFTER_GAPS: Final = (1, 1_001, 1_025, 4_097, 10_001, 16_385, 32_769, 65_537, 100_001, 1_000_001, 1_048_577)
+SKIPPING_IDS: Final = replace(BY_OFFSET, checkpoint_ids_after_gaps=AFTER_GAPS)
+PERIODIC: Final = CheckpointConfiguration(
+    checkpoint_interval=INTERVAL_MS,
+    min_pause_between_checkpoints=INTERVAL_MS,
+    tolerable_checkpoint_failure_number=1,
 )
 
 

@@ -13,19 +13,26 @@ from functools import cache
 from typing import Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
-from sinkproof.chaos.wall_clock import WallClock
-from sinkproof.reference_engine.checkpointing.checkpoint_configuration import CheckpointConfiguration
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
-from sinkproof.workload.job_plans import BY_OFFSET, also_empty_batches, two_sinks, with_sinks
+from sinkproof.workload.job_plans import (
+    BY_OFFSET,
+    PERIODIC,
+    SKIPPING_IDS,
+    UNALIGNED,
+    also_empty_batches,
+    two_sinks,
+    with_sinks,
+)
 from sinkproof.workload.made_jobs import MADE, made_job
 from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
     HUNDREDS_OF_CHECKPOINTS_INPUT,
+    IN_TURN_INPUT,
     LARGE_BATCHES_INPUT,
     LARGE_OFFSETS_INPUT,
     LARGE_VALUES_INPUT,
@@ -44,22 +51,18 @@ from sinkproof.workload.rows import (
     TWELVE_SINKS_INPUT,
     UNEVEN_INPUT,
 )
+from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, TRUE_SECONDS, YEAR_END
 
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
 ZOMBIE_AFTER_HUNDREDS_MS: Final = 4920  # the same, after six hundred
 SLOW_DETECTION_MS: Final = 16  # a checkpoint that has all votes is complete, and sinks are notified, within 10
-# The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches.
+# The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches: barriers
+# overtake half of the rows.
 OVERTAKEN_STRETCH: Final = 5
-INTERVAL_MS: Final = 14
 PERIODIC_PACE_MS: Final = 16  # six checkpoints in all
 IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
-# Half an hour before the end of a year, twelve hours before it, half an hour before clocks are set back.
-YEAR_END: Final = WallClock(start=1_704_065_400.0, zone="UTC0")  # where local midnight is near, too
-DAY_BEFORE: Final = WallClock(start=1_704_024_000.0)
-CLOCKS_SET_BACK: Final = WallClock(start=1_698_539_400.0, zone="CET-1CEST,M3.5.0,M10.5.0/3")
-TRUE_SECONDS: Final = WallClock(start=0.0)  # where `context.clock` shows seconds since 1970
 LATE_SETTLING_STRETCH: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
 
 SPARSE_JOB: Final = "sparse"
@@ -90,6 +93,7 @@ SHARED_KEYS_JOB: Final = "shared-keys"
 LARGE_BATCHES_JOB: Final = "large-batches"
 LARGE_VALUES_JOB: Final = "large-values"
 MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
+SKIPPED_IDS_JOB: Final = "skipped-ids"
 MANY_CHUNKS_JOB: Final = "many-chunks"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 MANY_KEYS_JOB: Final = "many-keys"
@@ -128,7 +132,14 @@ THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_J
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB, *REFUSABLE_JOBS, *UNEVENLY_RESCALED_JOBS),
+    *(
+        FAR_LARGER_DATA_JOB,
+        LARGE_VALUES_JOB,
+        SHARED_KEYS_JOB,
+        SKIPPED_IDS_JOB,
+        *REFUSABLE_JOBS,
+        *UNEVENLY_RESCALED_JOBS,
+    ),
 )
 
 
@@ -139,15 +150,6 @@ class JobSpec:
     sentence: str
     job: Job
     source: GeneratedInput  # all that its sources hold
-
-
-# One checkpoint at a time, as Flink demands; with OVERTAKEN_STRETCH, barriers overtake half of the rows.
-UNALIGNED: Final = replace(BY_OFFSET, unaligned_checkpoints=True, max_concurrent_checkpoints=1)
-PERIODIC: Final = CheckpointConfiguration(
-    checkpoint_interval=INTERVAL_MS,
-    min_pause_between_checkpoints=INTERVAL_MS,
-    tolerable_checkpoint_failure_number=1,
-)
 
 
 def _spec(sentence: str, *, source: GeneratedInput = STANDARD_INPUT, **differences: Any) -> JobSpec:
@@ -292,6 +294,11 @@ EVERY_JOB: Final = {
     # Elsewhere a read is no point: a death before it leaves what one before the next change does.
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
+    SKIPPED_IDS_JOB: _spec(
+        "twelve checkpoints, of which the last id is above a million: failed ones have used up most ids",
+        source=IN_TURN_INPUT,
+        configuration=SKIPPING_IDS,
+    ),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}
 

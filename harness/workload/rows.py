@@ -73,6 +73,11 @@ def make_sparse_row(split: int, offset: int) -> Row:
     return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
 
 
+def make_row_in_turn(split: int, offset: int) -> Row:
+    """Each sink has rows in each checkpoint, also if a batch has one row."""
+    return Row(split, offset, KEYS[split][offset % SINKS][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
+
+
 def make_late_first_row(split: int, offset: int) -> Row:
     """No row of the first checkpoint goes to sink 0."""
     sink = 1 if offset < BATCHES_PER_CHECKPOINT * BATCH_ROWS else offset % 2
@@ -228,6 +233,7 @@ EDGE_CASE_INPUT: Final = _input(make_edge_case_row, rows=2 * EDGE_CASE_PAIRS, ba
 EQUAL_ROWS_INPUT: Final = _input(make_equal_row)
 SHARED_KEYS_INPUT: Final = _input(make_row_with_shared_key)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
+IN_TURN_INPUT: Final = _input(make_row_in_turn, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
 HUNDREDS_OF_CHECKPOINTS_INPUT: Final = _input(
     make_row, rows=(HUNDREDS_OF_CHECKPOINTS + 20) * BATCHES_PER_CHECKPOINT, batch_rows=1
 )

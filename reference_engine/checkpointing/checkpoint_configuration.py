@@ -62,6 +62,7 @@ class CheckpointConfiguration:
     force_unaligned_checkpoints: bool = False  # also where the job graph rules them out (see refuse_unsuitable)
     checkpoint_id_of_ignored_in_flight_data: int | None = None  # restoring this one drops its rows in flight: lost
     checkpoint_storage: str = MEMORY  # or a folder, or a URL; see open_storage.py
+    checkpoint_ids_after_gaps: tuple[int, ...] = ()  # rising; all between them count as used, as by failed checkpoints
     checkpoint_timeout: int = 600_000  # ms until a pending checkpoint is aborted
     min_pause_between_checkpoints: int = 0  # ms between the end of one and the trigger of the next
     max_concurrent_checkpoints: int = 1

@@ -1,8 +1,9 @@
 """The checkpoint coordinator: triggers checkpoints, counts votes, decides, notifies, restarts. A pure state machine.
 
 Rules:
- 1. checkpoint ids grow by one, over restarts too, and generations grow with every restart. Only a crash of the whole
-    job loses the counter: then ids go on from the restored checkpoint, and one that was never complete may come again;
+ 1. checkpoint ids grow by one, or to one of `checkpoint_ids_after_gaps`, over restarts too, and generations grow with
+    every restart. Only a crash of the whole job loses the counter: then ids go on from the restored checkpoint, and
+    one that was never complete may come again;
  2. a checkpoint is complete when every subtask has acknowledged it *and* its decision is durable; no notification of
     its completion is sent before;
  3. one declined or missing vote aborts it for all; rows of it belong to the next complete one;
@@ -217,7 +218,9 @@ class Coordinator:
 
     def _trigger(self, now: float) -> list[Effect]:
         """The final one stays aligned: a row that were only recorded in it would never be written."""
-        checkpoint_id, self.checkpoint_id_next = self.checkpoint_id_next, self.checkpoint_id_next + 1
+        after_gaps = self.configuration.checkpoint_ids_after_gaps
+        checkpoint_id = next((each for each in after_gaps if each >= self.checkpoint_id_next), self.checkpoint_id_next)
+        self.checkpoint_id_next = checkpoint_id + 1
         self.pending[checkpoint_id] = _Pending()
         self.cuts.clear()
         if self.ending:

@@ -65,6 +65,15 @@ def test_ids_go_on_after_the_restored_checkpoint(make: Make) -> None:
     assert [(1, 8), (2, 8)] == sent(make(record=record).on(10, ("tick", None, None)), "trigger")
 
 
+@pytest.mark.row("S02")
+def test_ids_between_two_that_come_after_gaps_count_as_used(make: Make) -> None:
+    options = {"checkpoint_ids_after_gaps": (1, 8, 20), "max_concurrent_checkpoints": 4}
+    triggered = [make(**options).on(10, ("tick", None, None))]
+    coordinator = make(record=CheckpointRecord(7, False, {}, {}), **options)
+    triggered += [coordinator.on(time, ("tick", None, None)) for time in (10, 20, 30)]
+    assert [1, 8, 20, 21] == [sent(effects, "trigger")[0][1] for effects in triggered]
+
+
 @pytest.mark.row("S06")
 def test_three_votes_of_four_decide_nothing(make: Make) -> None:
     coordinator = make()

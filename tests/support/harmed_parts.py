@@ -313,6 +313,18 @@ class ListedByThreeDigits(ListedParts):
     make = ListingByThreeDigits
 
 
+class Packing(Parts):
+    """Wrong: 16 bits hold no id of a checkpoint above 65,535."""
+
+    def publish(self, part: str, rows: Any) -> None:
+        subtask, checkpoint = map(int, part.split("-"))
+        super().publish(str(subtask << 16 | checkpoint), rows)
+
+
+class PackedParts(PartFiles):
+    make = Packing
+
+
 class StagingForAFewAttempts(Parts):
     """Wrong: what was staged before the last five attempts is removed, and a job may die more often."""
 

@@ -15,6 +15,7 @@ from sinkproof.certifier.root_causes import (
     READ_ONCE,
     REPAIRS,
     SHOWN_BY_FAULTS,
+    SITUATIONS,
     TOO_SMALL,
     explained,
     with_likely_cause,
@@ -88,6 +89,7 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("job=far-larger-data no-fault", MUCH_DATA),
         ("job=null-characters no-fault", ALIKE),
         ("job=large-offsets no-fault", TOO_SMALL),
+        ("job=skipped-ids no-fault", SITUATIONS["skipped-ids"]),
         ("job=pieces no-fault", READ_ONCE),
         ("sink[0].line(a.py:1)#1=stop sink[0].line(a.py:2)#2=pause", SHOWN_BY_FAULTS["stop", "pause"]),
         (

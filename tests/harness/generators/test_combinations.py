@@ -69,6 +69,7 @@ def findings_of(
         ("StagedForAFewAttempts", crash_loops, {"O1"}, "checkpoint.persist.after#2=kill-job sink[0].open.before"),
         ("RestoredByOne", restarts_with_uneven_parallelism, {"O1"}, "job=four-to-one checkpoint.persist.after"),
         ("ListedByThreeDigits", longer_generations, {"O1"}, "ids=998 "),
+        ("PackedParts", longer_generations, {"O1"}, "job=skipped-ids no-fault"),
         ("UnalignedAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=unaligned+scale-"),
         ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),
         ("SparseAndLost", messages_in_other_jobs, {"O1"}, "job=sparse checkpoint.notify"),

@@ -1,12 +1,18 @@
-"""What the wall clock shows beside services, which keep the true time."""
+"""What wall clocks show in jobs; beside services, which keep the true time, less."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from sinkproof.chaos.wall_clock import WallClock, half_an_hour_before_midnight
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.workload.jobs import YEAR_END
+
+# Half an hour before the end of a year, twelve hours before it, half an hour before clocks are set back.
+YEAR_END: Final = WallClock(start=1_704_065_400.0, zone="UTC0")  # where local midnight is near, too
+DAY_BEFORE: Final = WallClock(start=1_704_024_000.0)
+CLOCKS_SET_BACK: Final = WallClock(start=1_698_539_400.0, zone="CET-1CEST,M3.5.0,M10.5.0/3")
+TRUE_SECONDS: Final = WallClock(start=0.0)  # where `context.clock` shows seconds since 1970
 
 
 def wall_clock_beside(services: Collection[str], job: Job) -> WallClock | None:
