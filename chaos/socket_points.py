@@ -35,7 +35,7 @@ ANSWERS: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary(
 RESET: Final[WeakKeyDictionary[socket.socket, str]] = WeakKeyDictionary()  # connections: why the next read fails
 
 
-class Refused(OSError):
+class RefusedRequest(OSError):
     """Raised by `reach`: if a request of HTTP is about to be sent, the service answers with this status, and does not
     carry it out; anything else is sent.
     """
@@ -50,12 +50,12 @@ class Refused(OSError):
         return "\r\n".join((*head, "", "")).encode() + text
 
 
-class Unavailable(Refused):
+class Unavailable(RefusedRequest):
     status = "503 Service Unavailable"
     body = "text/plain", b"unavailable\n"
 
 
-class Throttled(Refused):
+class Throttled(RefusedRequest):
     status = "429 Too Many Requests"
     body = "application/json", b'{"error": "too many requests"}\n'
 
@@ -68,7 +68,7 @@ class Closed(OSError):
 def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> Iterator[None]:
     """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are
     sent, and the call raises ConnectionResetError: clients connect again for that. Unanswered ends it after the reply
-    has come, and the next read raises ConnectionResetError. Refused and Closed are not raised.
+    has come, and the next read raises ConnectionResetError. RefusedRequest and Closed are not raised.
     `in_pieces`: each read brings a few bytes at most, as TCP may.
     """
     with ExitStack() as stack:
@@ -108,7 +108,7 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
         if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
             try:
                 reach(POINT)
-            except Refused as refused:
+            except RefusedRequest as refused:
                 if REQUEST.match(arguments[0]):
                     _answer_instead(connection, refused.reply)
                     return (

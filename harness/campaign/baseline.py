@@ -55,6 +55,8 @@ def came_to_nothing(baseline: RunResult) -> str:
         unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
         why = raised[0] if raised else baseline.failure or unread or NO_ROW
         return f"without any fault the job came to nothing: {why}"
+    if baseline.doubtful_hook:
+        return f"without any fault a hook of the contract fails: {baseline.doubtful_hook}"
     if restarts := baseline.restarts:
         why = raised[0] if raised else "no error was raised"
         times = f"{restarts} times" if restarts > 1 else "once"

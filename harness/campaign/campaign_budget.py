@@ -21,7 +21,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
-from sinkproof.subject.claims import READ_BESIDE
+from sinkproof.subject.claims import READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import ServicesInUse
@@ -36,6 +36,7 @@ BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes 
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
 SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
+NEVER_READ: Final = "committed() failed whenever it was called before the end of a job: early rows were not looked for"
 SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifteen seconds; it happens at each step
 
 
@@ -226,6 +227,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     unknowns = list(results.unknowns)
     if not unknowns and not coverage.rows_committed:
         unknowns.append(f"no row was committed in the {results.shell} shell")
+    if not (unknowns or coverage.readings) and Claim.NO_EARLY_ROWS in results.contract.claims:
+        unknowns += [NEVER_READ] if results.shell != "spark" else []  # there, drivers read
     if coverage.unfired:
         results.notes.append(
             f"{len(coverage.unfired)} schedules never found their place, such as {coverage.unfired[0]}"

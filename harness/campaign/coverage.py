@@ -53,6 +53,7 @@ class Coverage:
     stops: int = 0
     handles_sigterm: bool = False
     rows_committed: int = 0
+    readings: int = 0  # of the committed view, while jobs ran
     unfired: list[str] = field(default_factory=list)  # schedules with a fault that did not find its point
     passed: set[str] = field(default_factory=set)  # named points that any actor passed
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
@@ -104,6 +105,7 @@ class Coverage:
         if not result.joined:  # else the rest of it, and what was read in the end, is an earlier run's
             self.rows_committed += result.rows_committed
             self.bounds.note(result)
+        self.readings += result.readings
 
     def count(
         self, point: str, kind: str, *, times: int = 1, fired: bool = True, found: bool = False, covered: int = 0

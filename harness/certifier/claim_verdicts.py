@@ -111,6 +111,9 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
         return power_not_examined(contract, shells)
     if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not struck(shells, frozenset({CONCURRENT_READER})):
         return f"no reader ran beside the sinks; {ELSEWHERE}"
+    on_spark_only = all(shell.shell == "spark" for shell in shells)
+    if claim is Claim.NO_EARLY_ROWS and contract.kind == "foreach_batch" and on_spark_only:
+        return f"on Spark no reader reads between a function and the commit of its batch; {ELSEWHERE}"
     if claim is Claim.ATOMIC_CHECKPOINT and contract.rows != "append":
         return "a row that is replaced does not show which checkpoint it belongs to"
     if claim is Claim.NO_DUPLICATES and contract.rows != "append" and contract.optional("seen") is None:

@@ -145,6 +145,9 @@ class ReaderLog:
         self.decided.append(record)
         self.visible_when_deciding[record.checkpoint_id] = list(self.read())
 
+    def deploying(self, job: RunningJob) -> None:
+        """Not recorded."""
+
     def injecting(self, job: RunningJob, fault: Fault) -> None:
         self.visible_at_fault.append(list(self.read()))
         self.probed_at_fault.append(self.probe())

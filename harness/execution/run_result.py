@@ -29,6 +29,8 @@ class RunResult:
     rows_committed: int
     log: bytes = b""  # where it is not made of the history
     struck_line: SourceLine | None = None
+    readings: int = 0  # of the committed view, while the job ran
+    doubtful_hook: str = ""  # what is wrong with a hook of the contract
     unreadable: str = ""  # why the committed view could not be read in the end
     kills: int = 0  # counted from wait statuses
     handles_sigterm: bool = False  # in runs without faults: whether an attempt did so

@@ -248,6 +248,8 @@ class ScheduleRunner:
             failure=simulation.failure,
             rows_committed=len(committed),
             struck_line=observer.struck_line,
+            readings=observer.observation.readings,
+            doubtful_hook=observer.observation.doubtful_hook,
             unreadable=observer.observation.unreadable,
             restarts=restarts_in(simulation.history),
             moved_wall_clock=moved,

@@ -166,12 +166,13 @@ def named_query(job: str) -> Query:
 
 
 def anomalies_of(
-    ending: Observation, rows: str, *, fields: Fields | None = None, ledger: Ledger = LEDGER
+    ending: Observation, rows: str, *, ordered: bool = False, fields: Fields | None = None, ledger: Ledger = LEDGER
 ) -> tuple[Anomaly, ...]:
     """Of one run of the query. `ending`: how it ended, and what a reader read then; its early rows are those of a batch
-    that was not recorded. `rows`: of the contract. `fields`: that the reader shows, as a run without faults tells.
+    that was not recorded. `rows`, `ordered`: as the contract claims. `fields`: that the reader shows, as a run without
+    faults tells.
     """
-    return judge(ledger, replace(ending, finished=not ending.failure), rows=rows, fields=fields)
+    return judge(ledger, replace(ending, finished=not ending.failure), rows=rows, ordered=ordered, fields=fields)
 
 
 def frame_of_batch(session: SparkSession, query: Query, batch: int, *, cores: int = 0) -> DataFrame:

@@ -13,6 +13,7 @@ from sinkproof.foreach_batch.certifying_query import EARLY, KILL, LEDGER, POINTS
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery
 from sinkproof.judging.altered_rows import Fields
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of
+from sinkproof.subject.claims import Claim
 from sinkproof.subject.scratch import freeze_folder
 
 
@@ -98,7 +99,9 @@ class Exploration:
         ending = self.query.run(state, visit=lambda point: left.append(self.query.left_by(state, point, KILL)))
         if self.fields is None:
             self.fields = fields_of(LEDGER, ending)
-        anomalies = anomalies_of(ending, self.query.contract.rows, fields=self.fields)
+        contract = self.query.contract
+        ordered = Claim.ORDER_PER_KEY in contract.claims
+        anomalies = anomalies_of(ending, contract.rows, ordered=ordered, fields=self.fields)
         if state.faults and anomalies:
             self.bad_states += 1
             return ending, anomalies  # a state with an anomaly is not crashed again

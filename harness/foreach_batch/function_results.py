@@ -33,7 +33,7 @@ from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
-from sinkproof.subject.claims import ORACLE_CLAIMS
+from sinkproof.subject.claims import ORACLE_CLAIMS, Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 
@@ -174,6 +174,7 @@ def run_result(
     passed; the history is made of it. `ignored`: oracles. `fields`: that the reader shows.
     """
     struck = schedule.faults if injected is None else injected
+    ledger, ordered = named_query(schedule.job).ledger, Claim.ORDER_PER_KEY in contract.claims
     history: list[tuple[Any, ...]] = []
     for at, (start, point, batch) in enumerate(trail):
         history.append((at, f"batch {batch}", start, point, None))
@@ -185,7 +186,7 @@ def run_result(
         struck=struck,
         anomalies=tuple(
             each
-            for each in anomalies_of(ending, contract.rows, fields=fields, ledger=named_query(schedule.job).ledger)
+            for each in anomalies_of(ending, contract.rows, ordered=ordered, fields=fields, ledger=ledger)
             if each.oracle not in ignored
         ),
         trace=[],

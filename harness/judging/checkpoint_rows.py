@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from numbers import Integral
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,13 @@ def promised(ledger: Ledger, record: CheckpointRecord | None) -> Rows:
     offsets = covered(record)
     rows = ledger.below(offsets)
     return rows - in_flight(record) if record is not None and holds_rows(record) else rows
+
+
+def is_marked(what: Any) -> bool:
+    """Whether a marker can call this complete: the id of a checkpoint, or a row that begins with split and offset."""
+    if isinstance(what, (list, tuple)):
+        return len(what) > 1 and all(isinstance(each, Integral) for each in what[:2])
+    return isinstance(what, Integral)
 
 
 class CheckpointRows:
@@ -49,10 +57,10 @@ class CheckpointRows:
     def overclaimed(self, marked: Iterable[Any], visible: set[Identity]) -> Iterable[tuple[str, tuple[Identity, ...]]]:
         """(what, hidden rows) for each checkpoint id or row that is marked as complete and is not."""
         for what in marked:
-            if isinstance(what, int):
-                yield from self._overclaimed_checkpoint(what, visible)
-            elif tuple(what) not in visible:
-                yield f"row ({what[0]}, {what[1]})", ((int(what[0]), int(what[1])),)
+            if isinstance(what, Integral):
+                yield from self._overclaimed_checkpoint(int(what), visible)
+            elif (row := (what[0], what[1])) not in visible:
+                yield f"row {row}", (row,)
 
     def _overclaimed_checkpoint(
         self, checkpoint_id: int, visible: set[Identity]

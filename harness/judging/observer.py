@@ -1,4 +1,4 @@
-"""The independent reader: reads the committed view before every decision, around every zombie, and at the end.
+"""The independent reader: reads the committed view before decisions, around every zombie, and at the end.
 
 In some runs it also reads while the sinks run: at every point where the target has changed.
 """
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.error_text import described
 from sinkproof.chaos.lines import line_on_stack
-from sinkproof.chaos.points import AROUND_CALLS, CALLED_FROM, COORDINATOR_POINTS
+from sinkproof.chaos.points import AROUND_CALLS, CALLED_FROM, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.altered_rows import shows_more
-from sinkproof.judging.checkpoint_rows import CheckpointRows
+from sinkproof.judging.checkpoint_rows import CheckpointRows, is_marked
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.checkpointing.restore_and_rescale import holds_rows, in_flight
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
@@ -62,6 +62,8 @@ class Observer:
         self._version = contract.optional("version")
         self._evidence = contract.optional("evidence")
         self._version_read = -1
+        self._rows_read: list[Identity] | None = None  # at that version
+        self._reads_again = False  # the reader has failed before the last decision
         self._decisions = 0  # of this run
         self.reading: Callable[[], AbstractContextManager[None]] = nullcontext  # around each reading
         self._before: Counter[Identity] | None = None
@@ -70,6 +72,7 @@ class Observer:
         self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
         self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
+        self._reads_in_between = self._atomic or self._complete is not None
 
     def read(self) -> list[Identity] | None:
         """What is visible now; None where the reader fails: before the first row there may be nothing to read."""
@@ -104,20 +107,35 @@ class Observer:
         self.checkpoint_rows.note(simulation.storage.latest())
         self._decisions += 1
         if (self._decisions <= DECISIONS_READ or not self._decisions % ONE_IN) and self._changed():
-            rows = self.read() or ()
-            self.observation.early += [(row, record.checkpoint_id) for row in self._beyond(simulation, rows)]
+            self._look_for_early_rows(simulation, record.checkpoint_id)
+
+    def deploying(self, simulation: RunningJob) -> None:
+        """A reader that is locked out while sinks run gets in when they are dead."""
+        if self._reads_again:
+            latest = simulation.storage.latest()
+            self._look_for_early_rows(simulation, 1 + (latest.checkpoint_id if latest is not None else 0))
+
+    def _look_for_early_rows(self, simulation: RunningJob, awaited: int) -> None:
+        """`awaited`: the checkpoint that will cover them."""
+        rows = self._rows_read = self.read()
+        self._reads_again = rows is None
+        self.observation.readings += rows is not None
+        self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows or ())]
 
     def read_concurrently(self, simulation: RunningJob, point: str) -> None:
-        """Reads at any point, with a sink on the stack. A target without `version` is read at protocol steps only."""
-        if self._version is None and point not in STEPS:
+        """Reads at any point, with a sink on the stack. A target without `version` is read at protocol steps only, and
+        between lines where a claim is about what a reader sees in between.
+        """
+        if self._version is None and point not in STEPS and (is_line(point) or not self._reads_in_between):
             return
         self.checkpoint_rows.note(simulation.storage.latest())
         if not self._changed():
             return
         latest = simulation.storage.latest()
-        rows = self._read_or_none(simulation)
+        rows = self._rows_read = self._read_or_none(simulation)
         if rows is None:
             return
+        self.observation.readings += 1
         awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
         self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
         self._compare(set(rows))
@@ -142,12 +160,20 @@ class Observer:
     def _marked(self) -> list[Any]:
         """What the marker calls complete: checkpoint ids, or rows. Nothing where it cannot be read yet."""
         assert self._complete is not None
+        self.observation.doubtful_hook = ""
         try:
-            return list(self._complete(self.scratch))
+            marked = list(self._complete(self.scratch))
         except MemoryError:
             raise
-        except Exception:  # the border to the user's reader
+        except Exception as error:  # the border to the user's reader; without faults, it must not fail in the end
+            self.observation.doubtful_hook = f"complete(scratch) raised {described(error)}"
             return []
+        if odd := next((what for what in marked if not is_marked(what)), None):
+            self.observation.doubtful_hook = (
+                f"complete(scratch) gave {odd!r}, which is neither the id of a checkpoint nor (split, offset) of a row"
+            )
+            return []
+        return marked
 
     def _changed(self) -> bool:
         if self._version is None:
@@ -198,10 +224,13 @@ class Observer:
         simulation.host.reap()
         if simulation.target is not None:
             simulation.target.come_to_rest()
+        read, last = self.is_up_to_date(), self._rows_read
         self.read_at_the_end()  # before the recovery without faults, which would finish what the job left undone
         if self._complete is not None and not seen.unreadable:
             self.checkpoint_rows.note(simulation.storage.latest())
             seen.claimed += self.checkpoint_rows.overclaimed(self._marked(), set(seen.committed))
+        if read and last is not None and not seen.unreadable and Counter(last) != Counter(seen.committed):
+            seen.doubtful_hook = f"version(scratch) stayed {self._version_read!r} while committed rows changed"
         residue = self.contract.optional("residue")
         lingering = residue is not None and simulation.finished and list(residue(self.scratch))
         if self._evidence is not None and (lingering or Counter(seen.committed) != Counter(self.ledger.expected)):

@@ -58,6 +58,8 @@ class Observation:
     claimed: list[tuple[str, tuple[Identity, ...]]] = field(default_factory=list)  # (what a marker says, hidden rows)
     kinds: list[str] = field(default_factory=list)  # of the faults that struck
     unreadable: str = ""  # the last failure of the reader; at quiescence: why `committed` is empty
+    readings: int = 0  # that have succeeded while the job ran
+    doubtful_hook: str = ""  # what is wrong with a hook of the contract, at the end of the run
     evidence: tuple[str, ...] = ()  # errors that the target reports, read where rows are wrong; they decide nothing
     finished: bool = True
     failure: str = ""

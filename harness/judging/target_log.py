@@ -115,6 +115,9 @@ class TargetLog:
     def deciding(self, simulation: Any, record: CheckpointRecord) -> None:
         self.observer.deciding(simulation, record)
 
+    def deploying(self, simulation: Any) -> None:
+        self.observer.deploying(simulation)
+
     def resuming(self, simulation: Any, actor: str) -> None:
         self.observer.resuming(simulation, actor)
 

@@ -284,6 +284,9 @@ def _restart(shell: CoordinatorShell, effect: Effect) -> None:
 
 
 def _deploy(shell: CoordinatorShell, effect: Effect) -> None:
+    points_off, shell.points_off = shell.points_off, True
+    shell.watcher.deploying(shell)
+    shell.points_off = points_off
     shell.deploy(effect[1])
 
 

@@ -88,6 +88,9 @@ class Watcher(Protocol):
     def deciding(self, job: RunningJob, record: CheckpointRecord) -> None:
         """Right before a checkpoint's decision becomes durable: the last moment at which its rows must be invisible."""
 
+    def deploying(self, job: RunningJob) -> None:
+        """A generation is about to begin: attempts of the one before it are dead, or suspended."""
+
     def injecting(self, job: RunningJob, fault: Fault) -> None:
         """A fault is about to be injected where the stack now stands."""
 

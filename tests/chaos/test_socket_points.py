@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import OTHER_ENDS, Closed, Refused, Throttled, Unavailable, socket_points
+from sinkproof.chaos.socket_points import OTHER_ENDS, Closed, RefusedRequest, Throttled, Unavailable, socket_points
 
 CERTIFICATE: Final = Path(__file__).parents[1] / "support" / "localhost.pem"  # of no use elsewhere
 Pair = tuple[socket.socket, list[bytes]]
@@ -156,7 +156,7 @@ def test_sockets_of_this_machine_alone_have_none() -> None:
     ],
 )
 def test_a_request_of_http_is_refused_and_what_is_none_is_sent(
-    connected: Pair, kind: type[Refused], sent: bytes, arrived: list[bytes], reply: bytes
+    connected: Pair, kind: type[RefusedRequest], sent: bytes, arrived: list[bytes], reply: bytes
 ) -> None:
     connection, received = connected
     mine = threading.get_ident()
@@ -237,7 +237,7 @@ def test_a_request_by_tls_fails_before_it_is_sent(connected_by_tls: Pair) -> Non
 @pytest.mark.parametrize("read", [lambda connection: connection.recv(30), read_into])
 @pytest.mark.parametrize("kind", [Unavailable, Throttled])
 def test_a_request_of_http_by_tls_is_refused(
-    connected_by_tls: Pair, kind: type[Refused], read: Callable[[socket.socket], bytes]
+    connected_by_tls: Pair, kind: type[RefusedRequest], read: Callable[[socket.socket], bytes]
 ) -> None:
     connection, received = connected_by_tls
     with socket_points(failing(kind)):

@@ -119,6 +119,9 @@ class Witness:
         self.decided.append(record)
         self.visible_at_decision[record.checkpoint_id] = self.target.counts
 
+    def deploying(self, simulation: Simulation) -> None:
+        """Nothing to write down."""
+
     def injecting(self, simulation: Simulation, fault: Any) -> None:
         """Nothing to write down."""
 

@@ -36,6 +36,9 @@ ROWS_REPORTED_MOST: Final = 100
 class EarlyRowsWatcher:
     """Reads the committed view at the last moment at which a checkpoint's rows must be invisible."""
 
+    def deploying(self, shell: Any) -> None:
+        """Nothing is read."""
+
     def deciding(self, shell: Any, record: CheckpointRecord) -> None:
         read = shell.deployment.read_committed
         rows = read() if read is not None else None

@@ -63,6 +63,7 @@ def judged(
     seconds: float = 1.0,
     simulated_seconds: float = 0.0,
     shell: str = "process",
+    claims: Claim = Claim.NO_LOSS | Claim.LIVENESS,
     **offered: object,
 ) -> SubjectResult:
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
@@ -70,7 +71,7 @@ def judged(
     """
     contract = Contract(
         "my/sink",
-        SimpleNamespace(claims=Claim.NO_LOSS | Claim.LIVENESS, rows="append", write_batch=print, **offered),
+        SimpleNamespace(claims=claims, rows="append", write_batch=print, **offered),
         kind=kind,
     )
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
@@ -102,6 +103,15 @@ def judged(
 
 def test_a_sink_is_upheld_when_all_of_its_code_was_struck(file: Path) -> None:
     assert ("upheld", "exactly-once") == (judged(file).verdict, judged(file).grade)
+
+
+@pytest.mark.parametrize(("simulated_seconds", "unseen"), [(0.0, True), (1.0, False)])
+def test_early_rows_of_a_function_are_looked_for_in_the_simulated_shell(
+    file: Path, simulated_seconds: float, *, unseen: bool
+) -> None:
+    claims = Claim.NO_LOSS | Claim.NO_EARLY_ROWS
+    result = judged(file, kind="foreach_batch", shell="spark", simulated_seconds=simulated_seconds, claims=claims)
+    assert unseen is ("no reader reads between a function and the commit of its batch" in result.why)
 
 
 def test_an_expiry_at_a_server_is_not_examined_unless_the_contract_stands_for_it(file: Path) -> None:

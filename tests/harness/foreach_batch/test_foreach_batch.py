@@ -18,7 +18,7 @@ import sinkproof
 from sinkproof.certifier.pytest_snippet import as_test
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import STANDARD, parse
 from sinkproof.foreach_batch.batch_state_machine import TRANSITIONS, BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
@@ -26,10 +26,12 @@ from sinkproof.foreach_batch.certifying_query import (
     BEFORE_COMMIT,
     ROWS,
     anomalies_of,
+    named_query,
 )
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
+from sinkproof.judging.oracle import Observation
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import load
 
@@ -129,6 +131,12 @@ def test_a_function_that_does_not_recover_is_convicted(query: Callable[[str], Si
     exploration = explored(query("fail_again"), sequences=False)
     assert anomalies_of(exploration.base, "append")[0].oracle == "O3"  # only early without crashes, as each function is
     assert ["O1", "O6"] == wrong(exploration)[f"{BEFORE_COMMIT}#1=kill-job"]
+
+
+@pytest.mark.parametrize(("ordered", "found"), [(True, ["O5"]), (False, [])])
+def test_the_order_of_rows_is_judged_where_it_is_claimed(found: list[str], *, ordered: bool) -> None:
+    backwards = Observation(committed=[*reversed(named_query(STANDARD).ledger.expected)])
+    assert found == [anomaly.oracle for anomaly in anomalies_of(backwards, "append", ordered=ordered)]
 
 
 def test_a_lost_commit_and_a_crash_before_it_leave_the_same_state(query: Callable[[str], SimulatedQuery]) -> None:
