@@ -8,6 +8,7 @@ the sink.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, Final
 
@@ -44,13 +45,28 @@ def _take_whole_requests_only(handler_class: Any) -> None:
 
 
 class BodyBefore:
-    """What was read of a connection before the rest of it."""
+    """What was read of a connection before the rest of it. Reads as io.BufferedReader does, and never closes the
+    connection by itself, which serves the next request.
+    """
 
     def __init__(self, body: bytes, connection: Any) -> None:
         self.body, self.connection = BytesIO(body), connection
 
     def read(self, *size: int) -> bytes:
         return self.body.read(*size) or bytes(self.connection.read(*size))
+
+    read1 = read
+
+    def readinto(self, room: Any) -> int:
+        view = memoryview(room).cast("B")
+        part = self.read(view.nbytes)
+        view[: len(part)] = part
+        return len(part)
+
+    readinto1 = readinto
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.readline, b"")
 
     def readline(self, *limit: int) -> bytes:
         return self.body.readline(*limit) or bytes(self.connection.readline(*limit))

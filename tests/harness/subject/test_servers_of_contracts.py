@@ -6,9 +6,11 @@ import inspect
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.servers_of_contracts import LOOKS_EVERY_SECONDS, WHOLE, prepare_servers
+from sinkproof.subject.servers_of_contracts import LOOKS_EVERY_SECONDS, WHOLE, BodyBefore, prepare_servers
 
 Stored = list[tuple[str, bytes]]
 
@@ -70,6 +72,20 @@ def test_whole_requests_of_one_connection_arrive_each_with_its_body(server: tupl
             assert (200, b"") == (response.status, response.read())
     client.close()
     assert [("/a", b"first"), ("/b", b""), ("/c", b"third")] == stored
+
+
+def read_into(body: BodyBefore, size: int) -> bytes:
+    room = bytearray(size)
+    return bytes(room[: body.readinto(room)])
+
+
+@pytest.mark.parametrize(
+    "read", [BodyBefore.read, BodyBefore.read1, read_into, lambda body, size: b"".join(islice(body, 2))]
+)
+def test_a_body_is_read_in_each_way_in_which_a_connection_is_read(read: Callable[[BodyBefore, int], bytes]) -> None:
+    body = BodyBefore(b"one\ntwo\n", BytesIO(b"next"))
+    assert b"one\ntwo\n" == read(body, 8)
+    assert b"next" == read(body, 4)
 
 
 def test_it_looks_often_whether_it_shall_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
