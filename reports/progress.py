@@ -80,6 +80,9 @@ class Progress:
     def found(self, findings: int, text: str) -> None:
         """So many findings break a claim by now; `text` is the newest of them, or empty."""
 
+    def keep(self, outcome: object) -> None:
+        """What the task would return if it ended now: all that is left of it if it hangs, or its process dies."""
+
     def done(self) -> None:
         """This task has ended."""
 

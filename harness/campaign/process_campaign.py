@@ -285,7 +285,8 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
-        tried = lines_never_run.more_data(self.runner.files)
+        is_unseen = self.contract.kind == "command"
+        tried = lines_never_run.EVERY_MORE_DATA if is_unseen else lines_never_run.more_data(self.runner.files)
         return [job for schedules in tried for job in self._try_in_turn(schedules())]
 
     def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:

@@ -19,6 +19,7 @@ from sinkproof.campaign.finding_text import (
     timeline,
 )
 from sinkproof.campaign.steering import Steering
+from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
@@ -121,6 +122,19 @@ class CampaignResults:
         self.findings.append(found)
         if found.claimed:
             self.report_findings(newest=newest_finding(self.contract, found))
+            if self.shell != "simulated":  # else processes may refute it
+                self.progress.keep(self.so_far())
+
+    def so_far(self) -> ShellOutcome:
+        """Its findings alone."""
+        return ShellOutcome(
+            result=self.document(seconds=0.0),
+            findings=[*self.findings],
+            unknowns=(),
+            never_struck=(),
+            own_code=self.own_code,
+            not_compared=self.not_compared,
+        )
 
     def replay_line(self, schedule: Schedule) -> str:
         return replay_line(schedule, self.contract.locator, self.shell, nodes=self.services.options.nodes)

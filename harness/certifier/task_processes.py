@@ -100,6 +100,9 @@ class Reporting(Progress):
     def say(self, text: str) -> None:
         self.send("say", text)
 
+    def keep(self, outcome: object) -> None:
+        self.send("keep", outcome)
+
     def is_convicted_elsewhere(self) -> bool:
         return is_found_elsewhere(self.status)
 
@@ -151,6 +154,7 @@ class Worker:
     silence: Deadline
     progress: Progress
     has_convicted: bool = False  # a claim is broken, without a simulation
+    kept: ShellOutcome | None = None  # its findings so far, unless they come from a simulation
     ends: Deadline = field(default_factory=lambda: Deadline(0))  # of its budget, if that holds
 
     @property
@@ -250,6 +254,8 @@ def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[T
         yield from (ended for ended in _ended(running, {}) if not isinstance(ended[1], Failure))
     for worker in running:
         _end(worker)
+        if worker.kept is not None:
+            yield worker.task, replace(worker.kept, unknowns=(f"{worker.name} was interrupted while {worker.status}",))
 
 
 def _start(server: ForkServer, task: Task, progress: Progress, *, more_seconds: float) -> Worker:
@@ -280,20 +286,31 @@ def _receive(worker: Worker) -> Any:
             kind, *rest = pickle.loads(message)
             worker.silence = Deadline(worker.silence_seconds)
             if kind == "result":
-                return rest[0]
+                return _unless_lost(rest[0], worker)
             if kind == "found":
                 worker.has_convicted = rest[0] > 0 and worker.task.shell != "simulated" and bool(worker.task.locator)
-            if kind == "step":
+                worker.kept = worker.kept if worker.has_convicted else None
+            if kind == "keep":
+                worker.kept = rest[0]
+            elif kind == "step":
                 worker.progress.step(*rest[:2], schedules=rest[2])
             else:
                 getattr(worker.progress, kind)(*rest)
     except NoReply as ended:
-        return Failure(why=f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_output(worker)}")
+        why = f"{worker.name} {_ending(worker, ended)} while {worker.status}{_last_output(worker)}"
+        return _unless_lost(Failure(why=why), worker)
     worker.child.output.cut()
     if worker.silence.over:
         silence = f"no message for {worker.silence_seconds:g} s while {worker.status}"
-        return Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_output(worker)}")
+        return _unless_lost(Failure(why=f"{worker.name} hung: {silence}; it was killed{_last_output(worker)}"), worker)
     return None
+
+
+def _unless_lost(result: Any, worker: Worker) -> Any:
+    """What a worker had found by real faults stays where its subject has ended it."""
+    if isinstance(result, Failure) and result.origin == "subject" and worker.kept is not None:
+        return replace(worker.kept, unknowns=(result.why,))
+    return result
 
 
 def _ending(worker: Worker, no_reply: NoReply) -> str:

@@ -124,6 +124,7 @@ MORE_DATA: Final = (  # numbers in the code, the least and the most, from which 
     (BYTES, large_values),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
 )
+EVERY_MORE_DATA: Final = [schedules for _, schedules in MORE_DATA]  # for code that is not looked into
 FOR_HUNDREDS, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
 NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARGE_VALUES_JOB}
 

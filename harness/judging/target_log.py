@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import Fault
@@ -29,6 +30,7 @@ Files = dict[str, tuple[int, int, int]]  # name -> (inode, size, time of its las
 
 CHANGES_MOST: Final = 120
 READINGS_MOST: Final = 400  # of one run; a service takes ms for each
+READING_SECONDS_MOST: Final = 5.0  # in all
 ROWS_MOST: Final = 50  # of one change
 ROWS_SEEN_MOST: Final = 8
 FILES_SHOWN: Final = 8
@@ -68,6 +70,7 @@ class TargetLog:
         self._call = ""
         self._suspended: dict[Key, str] = {}  # with the call in which it was suspended
         self._passed = self._readings = self._turns_left_out = 0
+        self._reading_seconds = 0.0
         self._read_until = 0.0
         self._files, self._last_version = self._listed(), self._version_now()
         self._rows = Counter(observer.read() or ())
@@ -91,7 +94,7 @@ class TargetLog:
         key, before = simulation.actor, simulation.points_off
         simulation.points_off = True
         self._look(simulation, key, is_step=True, ahead=1)  # the fault is in the history already
-        rows = self._rows if self._readings <= READINGS_MOST else self._read_anyway()
+        rows = self._read_anyway() if self._reads_no_more else self._rows
         simulation.points_off = before
         self._close_turn()
         self._acting = key
@@ -208,14 +211,19 @@ class TargetLog:
 
     def _read(self, simulation: Simulation) -> Counter[Identity]:
         self._readings += 1
-        if self._readings > READINGS_MOST:
+        if self._reads_no_more:
             return self._rows
         self._read_until = simulation.now / 1000
         return self._read_anyway()
 
+    @property
+    def _reads_no_more(self) -> bool:
+        return self._readings > READINGS_MOST or self._reading_seconds > READING_SECONDS_MOST
+
     def _read_anyway(self) -> Counter[Identity]:
-        unreadable = self.observer.observation.unreadable
+        unreadable, began = self.observer.observation.unreadable, now()
         rows = self.observer.read()
+        self._reading_seconds += now() - began
         self.observer.observation.unreadable = unreadable
         return self._rows if rows is None else Counter(rows)
 
@@ -249,10 +257,10 @@ class TargetLog:
         )
 
     def _left_out(self) -> list[str]:
-        turns, unread = self._turns_left_out, self._readings - READINGS_MOST
+        turns, took = self._turns_left_out, self._reading_seconds
         said = [f"{plural(turns, 'change')} after the first {CHANGES_MOST}"] if turns else []
-        why = f"the reader was asked {READINGS_MOST} times"
-        return [*said, f"which rows changed after {self._read_until:.3f} s: {why}"] if unread > 0 else said
+        why = f"the reader was asked {plural(min(self._readings, READINGS_MOST), 'time')}, and took {took:.1f} s"
+        return [*said, f"which rows changed after {self._read_until:.3f} s: {why}"] if self._reads_no_more else said
 
 
 def again_first(appeared: list[Identity], again: list[Identity]) -> list[Identity]:
@@ -281,18 +289,18 @@ def differences(before: Files, after: Files) -> list[str]:
     """In words."""
     gone = {before[name]: name for name in before.keys() - after.keys()}  # the number of an inode is used again
     said, renamed = [], set()
-    for name, now in sorted(after.items()):
+    for name, new in sorted(after.items()):
         old = before.get(name)
-        if now != old and now in gone:
-            renamed.add(gone[now])
-            said.append(f"renames {short(gone[now])} to {short(name)}{', and replaces it' if old else ''}")
+        if new != old and new in gone:
+            renamed.add(gone[new])
+            said.append(f"renames {short(gone[new])} to {short(name)}{', and replaces it' if old else ''}")
         elif old is None:
             said.append(f"creates {short(name)}")
-        elif old[0] != now[0]:
+        elif old[0] != new[0]:
             said.append(f"replaces {short(name)}")
-        elif old[1] != now[1]:
-            said.append(f"writes {short(name)}" if now[1] > old[1] else f"cuts {short(name)}")
-        elif old != now:
+        elif old[1] != new[1]:
+            said.append(f"writes {short(name)}" if new[1] > old[1] else f"cuts {short(name)}")
+        elif old != new:
             said.append(f"overwrites {short(name)}")
     return said + [f"removes {short(name)}" for name in sorted(before.keys() - after.keys() - renamed)]
 

@@ -8,6 +8,7 @@ from functools import partial, reduce
 from itertools import islice
 from math import inf
 from operator import index, or_
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from sinkproof.chaos.error_text import described, message_of, printable
@@ -78,6 +79,7 @@ class Contract:
 
     def __init__(self, locator: str, given: Any, *, kind: SubjectKind = "sink") -> None:
         self.locator, self.given, self.kind = locator, given, kind
+        self._set_up: set[Path] = set()  # folders with a `setup` that no `teardown` has followed
         self.claims = self.claims_named = _claims(locator, given)
         if Claim.NO_LOSS in self.claims:
             self.claims |= Claim.INTACT_ROWS  # a row that arrives altered is not the row that was sent
@@ -181,6 +183,10 @@ class Contract:
             self.given.thaw(scratch, copy)
 
     def call_if_there(self, name: str, scratch: Scratch) -> None:
+        """`teardown` ends what `setup` has begun: without one before it, nothing is called."""
+        if name == "teardown" and scratch.path not in self._set_up:
+            return
+        (self._set_up.add if name == "setup" else self._set_up.discard)(scratch.path)
         if (call := self.optional(name)) is not None:
             prepare_servers()
             call(scratch)

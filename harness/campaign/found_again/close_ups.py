@@ -19,6 +19,7 @@ from sinkproof.reports.document import Finding
 from sinkproof.reports.finding_groups import by_weight
 from sinkproof.reports.json_files import plain
 from sinkproof.subject.claims import ORACLE_CLAIMS, READ_BESIDE
+from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.workload.jobs import input_of
 
 FINDINGS_MOST: Final = 3  # of one shell: reports show the first of each claim
@@ -31,7 +32,8 @@ def look_closer(results: CampaignResults, runner: ScheduleRunner) -> None:
     for finding in _most_telling(results.findings, results.contract.name):
         if deadline.over or results.progress.is_interrupted():
             return
-        closer = _recorded(finding, runner)
+        with heartbeat(finding.schedule, lambda what: results.progress.step(what, results.coverage.kills, schedules=0)):
+            closer = _recorded(finding, runner)
         if closer is not None:
             results.findings[results.findings.index(finding)] = closer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from io import StringIO
 from math import inf
@@ -102,6 +103,32 @@ def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of
     ]
     results = {task.shell: result for task, result in run_tasks(tasks, progress=SILENT, cores=2)}
     assert learns is results["process"]
+
+
+def die_after_a_finding(inside: Inside, task: Task) -> None:
+    """The entry of a worker; with a schedule, what was found is forgotten: the run without faults is no basis."""
+    reporting, no_counts = Reporting(inside), None
+    finding = Finding(oracle="O1", claimed=True, shell="process", schedule="no-fault", why="seen", replay="-")
+    reporting.found(1, "")
+    reporting.keep(ShellOutcome(result=no_counts, findings=[finding], unknowns=(), never_struck=()))  # type: ignore[arg-type]
+    if task.schedule:
+        reporting.found(0, "")
+    os._exit(3)
+
+
+@pytest.mark.parametrize(("schedule", "stays"), [("", True), ("is forgotten", False)])
+def test_what_real_faults_have_found_is_not_lost_with_the_worker(
+    schedule: str, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+) -> None:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:die_after_a_finding")
+    monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
+    task = Task(locator=CONVICTED, shell="process", budget_seconds=0, schedule=schedule)
+    ((_, result),) = run_tasks([task], progress=SILENT, cores=1)
+    assert stays is isinstance(result, ShellOutcome)
+    assert stays is not isinstance(result, task_processes.Failure)
+    why = result.unknowns[0] if stays else result.why
+    assert "ended its process" in why
+    assert not stays or ["O1"] == [each.oracle for each in result.findings]
 
 
 def interrupt_once(monkeypatch: pytest.MonkeyPatch) -> None:

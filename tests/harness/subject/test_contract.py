@@ -10,10 +10,22 @@ import pytest
 
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
 
 
 def contract(rows: Any) -> Contract:
     return Contract("sinks.py:Mine", SimpleNamespace(claims="NO_LOSS", rows=rows))
+
+
+def test_what_was_not_set_up_is_not_torn_down(tmp_path: Path) -> None:
+    called: list[str] = []
+    given = SimpleNamespace(
+        claims="NO_LOSS", setup=lambda _: called.append("setup"), teardown=lambda _: called.append("teardown")
+    )
+    contract, scratch = Contract("sinks.py:Mine", given), Scratch(name="once", path=tmp_path)
+    for name in ("teardown", "setup", "teardown", "teardown", "setup"):
+        contract.call_if_there(name, scratch)
+    assert ["setup", "teardown", "setup"] == called
 
 
 @pytest.mark.parametrize(("given", "rows"), [("append", "append"), ("upsert", "upsert"), (list, "append")])
