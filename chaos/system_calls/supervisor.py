@@ -89,6 +89,9 @@ class Record(Protocol):
 
     def carry_out(self, call: NotifiedCall) -> None: ...
 
+    def fail(self, call: NotifiedCall) -> None:
+        """It is not carried out, and fails."""
+
     def map(self, path: str) -> None:
         """A file below the folder is mapped, and may be written to."""
 
@@ -268,6 +271,8 @@ class SystemCallWatch:
             case Act.FAIL:
                 if is_socket:
                     hang_up(call.tracee, call.arguments[CALLS[call.change.call].descriptor or 0])
+                elif self.record is not None and call.change.is_below:
+                    self.record.fail(call)
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)

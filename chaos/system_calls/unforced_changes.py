@@ -1,7 +1,8 @@
 """What would a loss of power leave of a folder? Known from the calls that force bytes or names to disk.
 
 When a file is forced (fsync, fdatasync, a write to a file opened with O_SYNC), its contents of then survive. When
-a folder is forced, the names in it survive. Of everything since, a file system may keep what it likes, in any order;
+a folder is forced, the names in it survive. When forcing a file fails, Linux takes what it could not write for written:
+a later call forces only what is written again. Of everything since, a file system may keep what it likes, in any order;
 `lose` puts the folder back to one of a few such states. What lies there at the beginning has been forced, and what the
 engine's own process changes (a reader, which recovers a database) is taken as forced.
 """
@@ -48,6 +49,7 @@ class UnforcedChanges:
         self._changed: dict[int, None] = {}  # inodes of files in the order of their last changes
         self._mapped: set[str] = set()  # files that a living process may change without a call
         self._doubtful: set[str] = set()  # that a dead process had mapped when the power was lost
+        self._dropped: dict[int, bytes] = {}  # by inode: contents when forcing them has failed; not written since
         self._forced = FolderTree()
         self._begin()
 
@@ -82,6 +84,19 @@ class UnforcedChanges:
                 self._waiting.append(lambda: self._note_change(paths[0]))
             else:
                 self._of_opened(name, call.tracee, call.arguments[at])
+
+    def fail(self, call: NotifiedCall) -> None:
+        """What was to be forced is on no disk, and no later call forces it unless it is written again."""
+        name, at = call.change.call, CALLS[call.change.call].descriptor
+        if name not in FORCING or at is None:
+            return
+        with self._lock, suppress(OSError):
+            self._settle()
+            link = call.tracee.link(call.arguments[at])
+            status = os.stat(link)
+            if stat.S_ISREG(status.st_mode):
+                self._pin(link, follow=True)
+                self._dropped[status.st_ino] = read_file(link)
 
     def _of_opened(self, name: str, tracee: Tracee, descriptor: int) -> None:
         link = tracee.link(descriptor)  # leads to the file whatever became of its name
@@ -164,6 +179,7 @@ class UnforcedChanges:
         """All that is there has reached the disk."""
         self._waiting.clear()
         self._changed.clear()
+        self._dropped.clear()
         self._forced = read_tree(self.folder)
         for path in self._forced.paths(self.folder):
             self._pin(path)
@@ -176,6 +192,7 @@ class UnforcedChanges:
     def _note_change(self, path: str) -> None:
         with suppress(OSError):
             inode = os.stat(path).st_ino
+            self._dropped.pop(inode, None)
             self._changed.pop(inode, None)
             self._changed[inode] = None
 
@@ -238,6 +255,8 @@ class UnforcedChanges:
         self._forced.add_details(tree)
 
     def _force_contents(self, inode: int, contents: bytes) -> None:
+        if contents == self._dropped.get(inode):
+            contents = self._forced.contents.get(inode, b"")[: len(contents)].ljust(len(contents), b"\0")
         self._forced.contents[inode] = contents
 
     def _pin(self, path: str, *, follow: bool = False) -> None:

@@ -106,6 +106,9 @@ class CallsPassed:
             self.of_spark = call.tracee.program == JVM
             self.examine(Fault(COORDINATOR, point, self.passed[point], KILL))
 
+    def fail(self, call: NotifiedCall) -> None:
+        """It leaves nothing."""
+
     def _note(self, point: str) -> None:
         self.passed[point] += 1
         self.trail.append((len(self.state.faults), point, self.query.batch))

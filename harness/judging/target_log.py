@@ -257,9 +257,10 @@ class TargetLog:
         )
 
     def _left_out(self) -> list[str]:
-        turns, took = self._turns_left_out, self._reading_seconds
+        turns = self._turns_left_out
         said = [f"{plural(turns, 'change')} after the first {CHANGES_MOST}"] if turns else []
-        why = f"the reader was asked {plural(min(self._readings, READINGS_MOST), 'time')}, and took {took:.1f} s"
+        often = f"the reader was asked {READINGS_MOST} times"
+        why = often if self._readings > READINGS_MOST else f"reading has taken {self._reading_seconds:.0f} s"
         return [*said, f"which rows changed after {self._read_until:.3f} s: {why}"] if self._reads_no_more else said
 
 

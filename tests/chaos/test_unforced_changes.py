@@ -15,6 +15,8 @@ from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.chaos.system_calls.unforced_changes import HOOKS, PAGE_BYTES, UnforcedChanges, torn
 from sinkproof.chaos.system_calls.watched_program import watched
 
+from ..support.watched_programs import run
+
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 SECONDS = 300.0
 BEGINNING = "import ctypes, mmap, os\nos.chdir(os.environ['FOLDER'])\n"
@@ -41,6 +43,35 @@ def left(
     forced.close()
     files = {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
     return files, forced
+
+
+FORCED_AGAIN = f"""
+part = os.open('part', {OPENED})
+os.write(part, b'old')
+os.fsync(part)
+os.fsync(os.open('.', os.O_RDONLY))
+os.pwrite(part, b'newer', 0)
+try:
+    os.fsync(part)
+except OSError:
+    {{again}}
+    os.fsync(part)
+"""
+
+
+@needs_watch
+@pytest.mark.parametrize(
+    ("again", "left_there"), [("pass", b"old\0\0"), ("os.pwrite(part, b'newer', 0)", b"newer"), ("raise", b"old")]
+)
+def test_what_could_not_be_forced_is_forced_only_if_it_is_written_again(
+    server: ForkServer, tmp_path: Path, again: str, left_there: bytes
+) -> None:
+    forced = UnforcedChanges(str(tmp_path))
+    words = [sys.executable, "-S", "-E", "-c", BEGINNING + FORCED_AGAIN.format(again=again)]
+    run(server, tmp_path, words, ("syscall(fsync part)", 2, Act.FAIL), record=forced)
+    forced.lose("lose_power")
+    forced.close()
+    assert left_there == (tmp_path / "part").read_bytes()
 
 
 PUBLISHES = f"""

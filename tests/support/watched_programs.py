@@ -9,19 +9,22 @@ from pathlib import Path
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import watched
 
 SECONDS = 300.0
 
 
 def run(
-    server: ForkServer, folder: Path, words: list[str], *faults: tuple[str, int, Act]
+    server: ForkServer, folder: Path, words: list[str], *faults: tuple[str, int, Act], record: Record | None = None
 ) -> tuple[int | None, list[str], list[Act], SystemCallWatch]:
     """A program up to its end, with these faults one after the other; a held call goes on at once."""
     struck, waiting = [], list(faults)
     armed = waiting.pop(0) if waiting else None
-    with watched(server, words, folder, variables={"FOLDER": str(folder)}, armed=armed) as (child, watch):
+    with watched(server, words, folder, variables={"FOLDER": str(folder)}, record=record, armed=armed) as (
+        child,
+        watch,
+    ):
         points: list[str] = []
         while (status := ended(child, watch)) is None:
             points += watch.take_points()

@@ -125,6 +125,11 @@ def test_a_record_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Mo
     left = len(whole.changes) - 3  # a fault is always recorded
     assert [f"{left} changes after the first 2"] == list(few.left_out)
     assert ["which rows changed after 0.013 s: the reader was asked 2 times"] == list(unread.left_out)
+    monkeypatch.setattr(target_log, "READINGS_MOST", 400)
+    monkeypatch.setattr(target_log, "READING_SECONDS_MOST", 0.0)
+    (slow,) = closer_in_memory(tmp_path / "slow", found)
+    assert slow is not None
+    assert ["reading has taken 0 s"] == [why.partition(": ")[2] for why in slow.left_out]
     assert [each.row for each in whole.rows] == [each.row for each in unread.rows]
     assert [each.when_struck for each in whole.rows] == [each.when_struck for each in unread.rows]
     assert whole.rows_before == unread.rows_before == 3
