@@ -12,6 +12,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.judging.oracle import named
+from sinkproof.subject.claims import ORACLE_CLAIMS, Claim
 from sinkproof.subject.scratch import FrozenFolder, freeze_folder
 from sinkproof.workload.jobs import RESCALED_JOBS
 
@@ -158,12 +159,13 @@ def _ending(run_result: RunResult) -> tuple[object, ...]:
     return run_result.finished, run_result.rows_committed, run_result.anomalies
 
 
-def why_not_watched(recorded: RunResult) -> str:
+def why_not_watched(recorded: RunResult, *, claims: Claim) -> str:
     """Of a run without faults under the watch. What ends otherwise than it did before says nothing about the sink: it
-    may need rights, or programs, that the filter refuses.
+    may need rights, or programs, that the filter refuses. What breaks no claim of it is no difference.
     """
     unreadable = next((why for why in recorded.unseen if why.startswith(UNREADABLE)), "")
-    differs = came_to_nothing(recorded) or "".join(anomaly.why for anomaly in recorded.anomalies[:1])
+    broken = [anomaly.why for anomaly in recorded.anomalies if ORACLE_CLAIMS[anomaly.oracle] & claims]
+    differs = came_to_nothing(recorded) or "".join(broken[:1])
     return (
         recorded.unwatched
         or unreadable

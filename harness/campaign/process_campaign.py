@@ -130,7 +130,7 @@ class ProcessCampaign(CampaignInProcesses):
     def look_for_native_calls(self) -> None:
         """One watched run: are there outward calls that no line explains?"""
         outward, recorded = self.results.coverage.outward, self.run_watched()
-        outward.is_native, outward.unwatched = True, why_not_watched(recorded)
+        outward.is_native, outward.unwatched = True, self._why_not_watched(recorded)
         if outward.unwatched:
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
         else:
@@ -162,7 +162,7 @@ class ProcessCampaign(CampaignInProcesses):
     def strike_new_calls(self) -> None:
         """Those of large batches, and those of a recovery with several checkpoints to commit."""
         usual = self.run_watched()
-        self.stage.cut = why_not_watched(usual)
+        self.stage.cut = self._why_not_watched(usual)
         if self.stage.cut:
             return
         began = now()
@@ -172,6 +172,9 @@ class ProcessCampaign(CampaignInProcesses):
         new = native_calls.after_new_calls(larger, usual)
         self.run_schedules(self._in_time(new, LARGE_CALLS_SECONDS_MOST, each=each))
         self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
+
+    def _why_not_watched(self, recorded: RunResult) -> str:
+        return why_not_watched(recorded, claims=self.contract.claims)
 
     def _watched(self, schedule: Schedule) -> RunResult:
         return self.run_watched(schedule=schedule)
@@ -219,7 +222,7 @@ class ProcessCampaign(CampaignInProcesses):
 
     def lose_power_without_help(self) -> None:
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
-        power.unwatched = why_not_watched(recorded)
+        power.unwatched = self._why_not_watched(recorded)
         if not power.unwatched:
             losses = native_calls.power_losses(recorded)
             losses += native_calls.power_losses_at_steps(self.run(Schedule(job=SPARSE_JOB)))
@@ -275,7 +278,7 @@ class ProcessCampaign(CampaignInProcesses):
     def _strike_new_calls_in(self, job: str) -> None:
         """Where only this job leads: what is old is removed, or put together; what is large is written in pieces."""
         usual, many = map(self._watched, (Schedule(), Schedule(job=job)))
-        if not (why_not_watched(usual) or why_not_watched(many)):
+        if not (self._why_not_watched(usual) or self._why_not_watched(many)):
             new = native_calls.after_new_calls(many, usual, kinds=("kill",))
             self.run_schedules(evenly(new, NEW_AMONG_MANY_MOST))
 

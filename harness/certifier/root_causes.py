@@ -30,6 +30,7 @@ from sinkproof.workload.jobs import (
     LARGE_OFFSETS_JOB,
     MANY_CHUNKS_JOB,
     NULL_CHARACTERS_JOB,
+    ONE_LARGE_CHECKPOINT_JOB,
     OTHER_HOSTS_JOB,
     OUTAGE_JOB,
     PIECES_JOB,
@@ -167,7 +168,7 @@ def _situation(schedule: Schedule) -> str | None:
     if shown := next((text for last, text in SHOWN_BY_FAULTS.items() if kinds[-len(last) :] == last), None):
         return shown
     jobs = schedule.job.split(TOGETHER)
-    if not schedule.faults and not {LARGE_BATCHES_JOB, FAR_LARGER_DATA_JOB}.isdisjoint(jobs):
+    if not schedule.faults and not {LARGE_BATCHES_JOB, FAR_LARGER_DATA_JOB, ONE_LARGE_CHECKPOINT_JOB}.isdisjoint(jobs):
         return MUCH_DATA
     return next((SITUATIONS[job] for job in jobs if job in SITUATIONS), None)
 

@@ -13,7 +13,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import high_yield, interleavings, single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
-from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS, REFUSABLE_JOBS
+from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS, REFUSABLE_ROWS
 
 ZOMBIES_MOST: Final = 16  # lines of a commit, evenly: a zombie is fenced, or it is not, at most of them
 OTHERS_MOST: Final = 40  # in turn: two or three of each of the situations between which that generator alternates
@@ -28,7 +28,7 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
         (
             evenly(removed, ZOMBIES_MOST),
             first.values(),
-            (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_JOBS)),
+            (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS)),
             single_faults.errors_in_reused_processes(campaign),
             high_yield.longer_generations(campaign),
             high_yield.many_pending_checkpoints(campaign),

@@ -51,7 +51,7 @@ from sinkproof.workload.jobs import (
     PLAIN_JOBS,
     RACING_THREADS_JOB,
     REBATCHED_JOB,
-    REFUSABLE_JOBS,
+    REFUSABLE_ROWS,
     REUSED_PROCESS_JOB,
     SCALE_IN_AND_OUT_JOB,
     SKIPPED_IDS_JOB,
@@ -74,7 +74,7 @@ CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 # In these jobs processes are tried after whole-job kills.
 DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
 # Not each case is a statement of its own.
-RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_JOBS, LONG_IDLE_JOB)
+RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 

@@ -34,6 +34,7 @@ from sinkproof.workload.jobs import (
     MANY_CHECKPOINTS_JOB,
     MANY_CHUNKS_JOB,
     MANY_KEYS_JOB,
+    ONE_LARGE_CHECKPOINT_JOB,
     TWELVE_SINKS_JOB,
 )
 from sinkproof.workload.rows import HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
@@ -72,6 +73,11 @@ def far_larger_data() -> Iterator[Schedule]:
     yield Schedule(job=FAR_LARGER_DATA_JOB)
     yield Schedule((Fault(COORDINATOR, DECIDED, 2, "kill-job"),), job=FAR_LARGER_DATA_JOB)
     yield _zombie(NOTIFIED, job=FAR_LARGER_DATA_JOB)
+
+
+def one_large_checkpoint() -> Iterator[Schedule]:
+    """Whatever the code says: PostgreSQL takes 65,535 parameters, a script in Redis 8,000."""
+    yield Schedule(job=ONE_LARGE_CHECKPOINT_JOB)
 
 
 def large_values() -> Iterator[Schedule]:
@@ -124,16 +130,17 @@ MORE_DATA: Final = (  # numbers in the code, the least and the most, from which 
     (BYTES, large_values),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
 )
-EVERY_MORE_DATA: Final = [schedules for _, schedules in MORE_DATA]  # for code that is not looked into
+EVERY_MORE_DATA: Final = [*(schedules for _, schedules in MORE_DATA), one_large_checkpoint]  # of unknown code
 FOR_HUNDREDS, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
 NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARGE_VALUES_JOB}
 
 
 def more_data(files: Collection[str]) -> list[Schedules]:
-    """Schedules of jobs with as much of something as may begin to matter in this code."""
+    """Schedules of jobs with as much of something as may begin to matter in this code, or in any."""
     matters = [FOR_DIGESTS] if makes_digests(files) else []
     matters += [FOR_HUNDREDS] if counts_in_bytes(files) or keeps_what_grows_elsewhere(files) else []
-    return [each[1] for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
+    found = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
+    return [*(schedules for _, schedules in found), one_large_checkpoint]
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:

@@ -42,6 +42,7 @@ from sinkproof.workload.rows import (
     MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
     NULL_CHARACTERS_INPUT,
+    ONE_LARGE_INPUT,
     REBATCHED_INPUT,
     SHARED_KEYS_INPUT,
     SPARSE_INPUT,
@@ -54,6 +55,7 @@ from sinkproof.workload.rows import (
 from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, TRUE_SECONDS, YEAR_END
 
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
+LATE: Final = Timing(suspended=ZOMBIE_LATE_MS)  # zombies are
 ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
 ZOMBIE_AFTER_HUNDREDS_MS: Final = 4920  # the same, after six hundred
 SLOW_DETECTION_MS: Final = 16  # a checkpoint that has all votes is complete, and sinks are notified, within 10
@@ -96,6 +98,7 @@ MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
 SKIPPED_IDS_JOB: Final = "skipped-ids"
 MANY_CHUNKS_JOB: Final = "many-chunks"
 FAR_LARGER_DATA_JOB: Final = "far-larger-data"
+ONE_LARGE_CHECKPOINT_JOB: Final = "one-large-checkpoint"
 MANY_KEYS_JOB: Final = "many-keys"
 LONG_KEYS_JOB: Final = "long-keys"
 NULL_CHARACTERS_JOB: Final = "null-characters"
@@ -126,20 +129,15 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-REFUSABLE_JOBS: Final = (LONG_KEYS_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB)  # a target may do so, by an error
+REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB)
+REFUSABLE_JOBS: Final = (*REFUSABLE_ROWS, ONE_LARGE_CHECKPOINT_JOB)  # a target may do so, by an error
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(
-        FAR_LARGER_DATA_JOB,
-        LARGE_VALUES_JOB,
-        SHARED_KEYS_JOB,
-        SKIPPED_IDS_JOB,
-        *REFUSABLE_JOBS,
-        *UNEVENLY_RESCALED_JOBS,
-    ),
+    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB, SKIPPED_IDS_JOB),
+    *(*REFUSABLE_JOBS, *UNEVENLY_RESCALED_JOBS),
 )
 
 
@@ -177,7 +175,7 @@ EVERY_JOB: Final = {
     FOUR_TO_ONE_JOB: _spec("four sink subtasks, and restored with one", plan=with_sinks(4), later=with_sinks(1)),
     ZOMBIE_LATE_JOB: _spec(
         "a suspended attempt resumes after newer attempts have completed one or two checkpoints",
-        timing=Timing(suspended=ZOMBIE_LATE_MS),
+        timing=LATE,
     ),
     SLOW_DETECTION_JOB: _spec(
         "a suspended attempt is replaced only after the checkpoint that it voted for is complete",
@@ -235,20 +233,12 @@ EVERY_JOB: Final = {
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
     # A suspended attempt resumes when more rows have come than a sink remembers, which knows rows and not checkpoints.
-    MANY_CHUNKS_JOB: _spec(
-        "7,200 rows for each sink in each checkpoint",
-        source=MANY_CHUNKS_INPUT,
-        timing=Timing(suspended=ZOMBIE_LATE_MS),
-    ),
-    FAR_LARGER_DATA_JOB: _spec(
-        "20,000 rows for each sink in each checkpoint",
-        source=FAR_LARGER_INPUT,
-        timing=Timing(suspended=ZOMBIE_LATE_MS),
-    ),
+    MANY_CHUNKS_JOB: _spec("7,200 rows for each sink in each checkpoint", source=MANY_CHUNKS_INPUT, timing=LATE),
+    FAR_LARGER_DATA_JOB: _spec("20,000 rows for each sink in each checkpoint", source=FAR_LARGER_INPUT, timing=LATE),
     LARGE_VALUES_JOB: _spec(
         "values of three megabytes, four for each sink in each checkpoint",
         source=LARGE_VALUES_INPUT,
-        timing=Timing(suspended=ZOMBIE_LATE_MS),
+        timing=LATE,
     ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint, each of them twice", source=MANY_KEYS_INPUT),
     LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
@@ -293,11 +283,13 @@ EVERY_JOB: Final = {
     OTHER_LISTINGS_JOB: _spec("folders are listed in another order, as by another file system", lists_by_hash=True),
     # Elsewhere a read is no point: a death before it leaves what one before the next change does.
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),
+    ONE_LARGE_CHECKPOINT_JOB: _spec("20,000 rows for each sink in one checkpoint", source=ONE_LARGE_INPUT),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
-    SKIPPED_IDS_JOB: _spec(
+    SKIPPED_IDS_JOB: _spec(  # none is pending while so many ids go by
         "twelve checkpoints, of which the last id is above a million: failed ones have used up most ids",
         source=IN_TURN_INPUT,
         configuration=SKIPPING_IDS,
+        timing=Timing(pace=IDLE_PACE_MS),
     ),
 }
 INPUTS: Final = {name: spec.source for name, spec in EVERY_JOB.items()}

@@ -242,6 +242,9 @@ MANY_CHUNKS_INPUT: Final = _input(make_row, rows=6 * MANY_CHUNKS_BATCH_ROWS, bat
 FAR_LARGER_INPUT: Final = _input(
     make_row_of_far_larger_data, rows=6 * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
 )
+ONE_LARGE_INPUT: Final = _input(
+    make_row, rows=BATCHES_PER_CHECKPOINT * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
+)
 LARGE_VALUES_INPUT: Final = _input(make_row_of_large_value)
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
 LONG_KEYS_INPUT: Final = _input(make_row_of_long_key)

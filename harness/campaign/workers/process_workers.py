@@ -134,7 +134,7 @@ def is_apart(runner: ProcessRunner) -> bool:
     if around and not keeps_to_its_folder(runner.servers.first, contract, runner.scratch):
         return False
     plain = runner.run_watched(Schedule(), names_elsewhere=True)
-    if why_not_watched(plain) or not _keeps_apart(plain):
+    if why_not_watched(plain, claims=contract.claims) or not _keeps_apart(plain):
         return False
     recovered = runner.run_watched(WITH_RECOVERY, names_elsewhere=True)
     if not (recovered.finished and recovered.fired and _keeps_apart(recovered)):

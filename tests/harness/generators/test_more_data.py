@@ -20,6 +20,7 @@ from sinkproof.generators.lines_never_run import (
     late_death_of_hundreds,
     many_chunks,
     more_data,
+    one_large_checkpoint,
 )
 from sinkproof.generators.native_calls import after_new_calls, losses_after_failed_forcing
 from sinkproof.subject.loading import load
@@ -53,7 +54,7 @@ def test_numbers_in_the_code_say_which_jobs_come(
 ) -> None:
     (tmp_path / "sink.py").write_text(text)
     files = [str(tmp_path / "sink.py")]
-    assert (expected, jobs) == (more_data(files), jobs_with_new_calls(files))
+    assert ([*expected, one_large_checkpoint], jobs) == (more_data(files), jobs_with_new_calls(files))
 
 
 def test_four_large_values_are_more_than_a_piece_of_eight_megabytes() -> None:
