@@ -53,7 +53,7 @@ def carried_out(change: OutwardChange, arguments: tuple[int, ...]) -> int:
 
 
 def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
-    """How many bytes were written, to the same open file."""
+    """How many bytes were written, to the same open file: half of them, but no whole lines, which would look right."""
     if name in ("sendfile", "copy_file_range"):
         return _half_copied(tracee, name, arguments)
     descriptor, address, size, offset = arguments[:4]
@@ -62,6 +62,7 @@ def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
         data = every[: _half(len(every))]
     else:
         data = tracee.read(address, _half(size))
+    data = data[:-1] if data.endswith(b"\n") and len(data) > 1 else data
     with _opened(tracee, descriptor) as ours:
         has_place = name.startswith("p") and offset <= OFFSET_MOST  # -1 stands for the position of the file
         return os.pwrite(ours, data, offset) if has_place else os.write(ours, data)

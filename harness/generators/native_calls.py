@@ -165,7 +165,8 @@ def requests_without_reply(result: RunResult) -> list[Schedule]:
 
 def short_writes(result: RunResult) -> list[Schedule]:
     """The first write that each line makes to each file: a disk that is nearly full takes a part of it. Also where the
-    other subtask is not notified of the first checkpoint, and writes nothing next to it.
+    other subtask is not notified of the first checkpoint, and writes nothing next to it; and with a death before the
+    rest is written, as a SIGKILL leaves a write that covers several pages.
     """
     found: dict[tuple[str, str], Fault] = {}
     line: dict[str, str] = {}
@@ -175,7 +176,10 @@ def short_writes(result: RunResult) -> list[Schedule]:
         elif is_line(point):
             line[actor] = point
     beside = [Schedule((UNNOTIFIED[fault.actor], fault)) for fault in found.values() if fault.actor in UNNOTIFIED]
-    return [*(Schedule((fault,)) for fault in found.values()), *beside]
+    torn = [
+        Schedule((fault, replace(fault, occurrence=fault.occurrence + 1, kind="kill-job"))) for fault in found.values()
+    ]
+    return [*(Schedule((fault,)) for fault in found.values()), *beside, *torn]
 
 
 def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str] = KINDS_BETWEEN) -> list[Schedule]:

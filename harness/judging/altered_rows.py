@@ -27,7 +27,9 @@ NAMED_MOST: Final = 3
 SHOWN_LONGEST: Final = 40
 MISSING: Final = object()
 NO_RUN: Final = "keys and values were not compared: no run without faults has shown them"
-ADVICE: Final = "Let committed() give (split, offset, key, value), with texts or their UTF-8 bytes"
+ADVICE: Final = (
+    "Let committed(), or a reader command, give (split, offset, key, value), with texts or their UTF-8 bytes"
+)
 
 
 class AlteredRow(NamedTuple):

@@ -51,7 +51,7 @@ class CommandContract:
     def sink(self, scratch: Scratch) -> Any:
         raise ContractError("a command can only be run in the process shell: use --on process")
 
-    def committed(self, scratch: Scratch) -> list[tuple[int, int]]:
+    def committed(self, scratch: Scratch) -> list[tuple[Any, ...]]:
         from sinkproof.reference_engine.shells.process.command_host import read_command
 
         return read_command(self.reader, scratch.path, seconds=READ_SECONDS)

@@ -1,4 +1,6 @@
-"""Runs a reader command: an independent program that prints the rows in the target as (split, offset) pairs."""
+"""Runs a reader command: an independent program that prints the rows in the target, a line of JSON for each: `[split,
+offset]`, or `[split, offset, key, value]` and perhaps the event time in ms; or objects with these fields.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from sinkproof.chaos.processes.parent_death import die_with
 from sinkproof.chaos.processes.spawn import CapturedOutput
 
 QUOTED_CHARACTERS: Final = 200
+FIELDS: Final = ("split", "offset", "key", "value", "event_time_ms")
 
 
 class ReaderFailed(Exception):
@@ -29,7 +32,7 @@ class ReaderFailed(Exception):
         return f"the reader {self.why}" + (f": {self.evidence}" if self.evidence else "")
 
 
-def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> list[tuple[int, int]]:
+def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> list[tuple[Any, ...]]:
     """Everything that the reader prints, in its order. It is killed when this thread ends, or after `seconds`."""
     output = CapturedOutput()
     try:
@@ -51,7 +54,7 @@ def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> lis
         raise ReaderFailed(f"cannot be run: {error}") from error
     finally:
         output.close()
-    return [_identity(line) for line in said.splitlines() if line.strip()]
+    return [_row(line) for line in said.splitlines() if line.strip()]
 
 
 def _communicate(process: subprocess.Popen[bytes], seconds: float) -> bytes:
@@ -63,13 +66,16 @@ def _communicate(process: subprocess.Popen[bytes], seconds: float) -> bytes:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _identity(line: bytes) -> tuple[int, int]:
+def _row(line: bytes) -> tuple[Any, ...]:
     try:
         row: Any = json.loads(line)
-        split, offset = (row["split"], row["offset"]) if isinstance(row, dict) else row
-    except (ValueError, TypeError, KeyError):
-        split = offset = None
+        cells = [row[name] for name in FIELDS if name in row] if isinstance(row, dict) else row
+        split, offset, *more = cells
+    except (ValueError, TypeError):
+        split, offset, more = None, None, []
     if type(split) is int and type(offset) is int:
-        return split, offset
+        return split, offset, *more
     quoted = line[:QUOTED_CHARACTERS].decode(errors="replace")
-    raise ReaderFailed("printed a line that is no [split, offset]", evidence=repr(quoted))
+    raise ReaderFailed(
+        "printed a line that is no [split, offset] or [split, offset, key, value]", evidence=repr(quoted)
+    )

@@ -198,17 +198,18 @@ def test_runs_leave_no_descriptor_open(server: ForkServer, tmp_path: Path) -> No
         assert before == len(os.listdir("/proc/self/fd"))
 
 
-def test_a_reader_may_print_pairs_or_objects(tmp_path: Path) -> None:
-    program = """echo '[0, 1]'; echo; echo '{"split": 2, "offset": 3, "more": null}'"""
-    assert [(0, 1), (2, 3)] == read_command(shell(program), tmp_path, seconds=20)
+def test_a_reader_may_print_lists_or_objects(tmp_path: Path) -> None:
+    program = """echo '[0, 1]'; echo; echo '{"value": "b", "split": 2, "more": null, "offset": 3, "key": "a"}'
+        echo '[4, 5, "c", "d", 6]'"""
+    assert [(0, 1), (2, 3, "a", "b"), (4, 5, "c", "d", 6)] == read_command(shell(program), tmp_path, seconds=20)
 
 
 @pytest.mark.parametrize(
     ("reader", "text"),
     [
-        (shell("echo 0,1"), "printed a line that is no [split, offset]: '0,1'"),
+        (shell("echo 0,1"), "printed a line that is no [split, offset] or [split, offset, key, value]: '0,1'"),
         (shell("echo '[0, 1.5]'"), "printed a line that is no [split, offset]"),
-        (shell("echo '[0, 1, 2]'"), "printed a line that is no [split, offset]"),
+        (shell("echo '{\"split\": 1}'"), "printed a line that is no [split, offset]"),
         (shell("echo oh no >&2; exit 4"), "failed with status 4: oh no"),
         (shell("echo waiting >&2; sleep 1000"), "did not end within 0.2 s: waiting"),
         (["./there-is-no-such-program"], "cannot be run"),

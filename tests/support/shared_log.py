@@ -1,4 +1,6 @@
-"""Sinks of which all subtasks append to one log. Right: BegunAnew. Wrong: BegunAnywhere."""
+"""Sinks of which all subtasks append to one log. Right: BegunAnew, AppendedBehindLines. Wrong: BegunAnywhere,
+AppendedBehindAnything.
+"""
 
 from __future__ import annotations
 
@@ -55,5 +57,39 @@ class BegunAnew:
 
 class BegunAnywhere(BegunAnew):
     """Wrong: a torn line takes the next one with it, if no other subtask has written in between."""
+
+    start = ""
+
+
+class AppendsAtOnce:
+    """Each batch; repeats are allowed. `start`: of what is written."""
+
+    def __init__(self, log: Path, start: str) -> None:
+        self.log, self.start = log, start
+
+    def append(self, batch: Any) -> None:
+        lines = [json.dumps([row.split, row.offset]) for row in batch]
+        with self.log.open("a") as log:
+            log.write("".join(f"{self.start}{line}\n" for line in lines))
+            log.flush()
+            os.fsync(log.fileno())
+
+
+class AppendedBehindLines(BegunAnew):
+    """Right: an empty line harms nothing."""
+
+    claims = Claim.AT_LEAST_ONCE
+
+    def sink(self, scratch: Scratch) -> Any:
+        return AppendsAtOnce(scratch.path / "log", self.start)
+
+    def committed(self, scratch: Scratch) -> Iterator[list[int]]:
+        for line in (scratch.path / "log").read_text().splitlines():
+            with suppress(ValueError):
+                yield json.loads(line)
+
+
+class AppendedBehindAnything(AppendedBehindLines):
+    """Wrong: what is written behind a torn line is not a line of its own."""
 
     start = ""

@@ -31,7 +31,7 @@ other replies are {"ok": true}, or {"error": {"type": "...", "message": "..."}}.
 "unsupported" for one of the calls that a sink may lack (notify_aborted, settle, end_of_input, close), which
 then does nothing.
 
-A reader command prints one row that is visible a line, as [split, offset] or {"split": 0, "offset": 7}, and
+A reader command prints one row that is visible a line, as [split, offset, key, value] or an object, and
 exits with 0.
 """
 

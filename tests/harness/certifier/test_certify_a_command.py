@@ -130,7 +130,10 @@ def shell(program: str) -> str:
 @pytest.mark.parametrize(
     ("reader", "expected"),
     [
-        (shell("echo 0,1"), "the reader printed a line that is no [split, offset]: '0,1'"),
+        (
+            shell("echo 0,1"),
+            "the reader printed a line that is no [split, offset] or [split, offset, key, value]: '0,1'",
+        ),
         (shell("echo the table is gone >&2; exit 4"), "the reader failed with status 4: the table is gone"),
     ],
 )

@@ -30,5 +30,20 @@ def test_a_line_after_a_torn_one_is_lost_where_no_other_subtask_writes(
         ProcessCampaign(runner, results).carry_out(stages)
     torn = [finding.schedule for finding in results.findings if "=short-write" in finding.schedule]
     assert is_found is bool(torn)
-    assert all(schedule.startswith(UNNOTIFIED) for schedule in torn)
+    assert all(schedule.startswith(UNNOTIFIED) for schedule in torn if "=kill-job" not in schedule)
     assert all(stage.finished for stage in results.coverage.stages)
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("AppendedBehindAnything", {"O1"}), ("AppendedBehindLines", set())])
+def test_a_death_in_the_middle_of_a_write_leaves_a_line_behind_which_another_is_lost(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    contract = load(f"{LOGS}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
+    with process_runner(contract, Scratch(name="log", path=tmp_path, shell="process")) as runner:
+        ProcessCampaign(runner, results).carry_out(stages)
+    assert found == {finding.oracle for finding in results.findings if finding.claimed}
+    assert not results.coverage.outward.unwatched

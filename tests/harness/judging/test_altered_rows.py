@@ -173,7 +173,11 @@ class ReadsSomethingElse(WholeRowsControl):
         (WholeRowsControl, [], ""),
         (CutsRestoredValues, ["O12"], ""),
         (ReadsRowsAtTheEnd, ["O12"], ""),
-        (ReadsIdentities, [], "gives (split, offset) only. Let committed() give (split, offset, key, value)"),
+        (
+            ReadsIdentities,
+            [],
+            "gives (split, offset) only. Let committed(), or a reader command, give (split, offset, key, value)",
+        ),
         (ReadsSomethingElse, [], "no row that committed() gives has there the key or value that was sent"),
     ],
 )

@@ -31,7 +31,13 @@ def runner(request: Any, tmp_path: Path) -> Iterator[ScheduleRunner]:
         yield made
 
 
-MUCH_DATA = ("large-batches", "large-values", "many-chunks", "far-larger-data")  # in checkpoints as usual
+MUCH_DATA = (
+    "large-batches",
+    "large-values",
+    "many-chunks",
+    "far-larger-data",
+    "one-large-checkpoint",
+)  # in checkpoints as usual
 
 
 def terms_of(runner: ScheduleRunner, schedule: str) -> tuple[list[CoordinatorTerm], CheckpointConfiguration]:
