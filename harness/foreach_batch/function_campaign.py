@@ -103,8 +103,8 @@ class SimulatedFunctionCampaign(Campaign):
         if ending.failure or not ending.committed:
             why = ending.failure or ending.unreadable or "no row was committed"
             results.unknowns.append(f"without any fault, {why}")
-        else:
-            results.find_all(baseline)
+            return False
+        results.find_all(baseline)
         if can_crash:
             began = now()
             _, _, self.usual.trail = follow(self.query, Schedule())

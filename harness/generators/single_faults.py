@@ -34,9 +34,11 @@ from sinkproof.subject.names_in_code import HTTP, has_name
 from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     LONG_WAITS_JOB,
+    NULL_CHARACTERS_JOB,
     OTHER_HOSTS_JOB,
     REUSED_PROCESS_JOB,
     SCALE_IN_JOB,
+    TOGETHER,
     ZOMBIE_LATE_JOB,
     ZOMBIE_VERY_LATE_JOB,
 )
@@ -187,9 +189,10 @@ def zombies_without_successor(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def errors_in_reused_processes(campaign: CampaignView) -> Iterator[Schedule]:
-    """The next attempt runs in the process of the one that failed: at a call to the target, or for a reason of another
-    operator. Our own adapters keep nothing in their modules.
+    """The next attempt runs in the process of the one that failed: at a call to the target, for a reason of another
+    operator, or because a client refuses a value. Our own adapters keep nothing in their modules.
     """
+    yield Schedule(job=NULL_CHARACTERS_JOB + TOGETHER + REUSED_PROCESS_JOB)
     first = (fault for fault in first_of_each(campaign.baseline, "kill", lines=False) if fault.point in AROUND_CALLS)
     of_engine = [replace(fault, kind="error") for fault in first if fault.actor.startswith("sink[")]
     yield from (Schedule((fault,), job=REUSED_PROCESS_JOB) for fault in (*errors_at_calls(campaign), *of_engine))
