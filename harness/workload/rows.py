@@ -176,9 +176,11 @@ def make_row_of_long_key(split: int, offset: int) -> Row:
 
 
 def make_row_with_null_characters(split: int, offset: int) -> Row:
-    """At the end of a value, where fixed widths are padded with them, and in the middle, where texts of C end."""
+    """At the end of a value, where fixed widths are padded with them, and in the middle, where texts of C end; where
+    such a row is refused, the one before it for the same sink was not.
+    """
     row = make_row(split, offset)
-    return row._replace(value=f"{row.value}\0" if offset % 2 else f"v\0{row.value}")
+    return row._replace(value={2: f"v\0{row.value}", 3: f"{row.value}\0"}.get(offset % 5, row.value))
 
 
 def make_row_of_large_offset(split: int, offset: int) -> Row:
