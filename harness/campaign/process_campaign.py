@@ -288,16 +288,13 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
-        is_unseen = self.contract.kind == "command"
-        tried = lines_never_run.EVERY_MORE_DATA if is_unseen else lines_never_run.more_data(self.runner.files)
+        tried = lines_never_run.more_data(self.runner.files)
         return [job for schedules in tried for job in self._try_in_turn(schedules())]
 
     def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:
         """The job, if it was given up. Where a run takes long there is no second one, with a death."""
         deadline = Deadline(FAR_LARGER_SECONDS_MOST)
-        for schedule in schedules:
-            if schedule in self.tried:
-                continue
+        for schedule in (each for each in schedules if each not in self.tried):
             if deadline.over:
                 return [schedule.job]
             self.stop_if_it_takes_too_long(FAR_LARGER_SECONDS[bool(schedule.faults)])

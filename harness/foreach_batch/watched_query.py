@@ -57,14 +57,12 @@ class NotRun(Exception):
 
 
 class CallToTarget(NamedTuple):
-    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python. `of_spark`:
-    its JVM makes it.
-    """
+    """`death`: before it. `line`: of the function that made it. `after`: the point before it, in Python."""
 
     death: Fault
     line: SourceLine | None
     after: str
-    of_spark: bool
+    of_spark: bool  # its JVM makes it
 
     @property
     def name(self) -> tuple[str, int, str]:

@@ -136,7 +136,11 @@ NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARG
 
 
 def more_data(files: Collection[str]) -> list[Schedules]:
-    """Schedules of jobs with as much of something as may begin to matter in this code, or in any."""
+    """Schedules of jobs with as much of something as may begin to matter in this code, or in any. No files: the code
+    is a command's, and unknown.
+    """
+    if not files:
+        return EVERY_MORE_DATA
     matters = [FOR_DIGESTS] if makes_digests(files) else []
     matters += [FOR_HUNDREDS] if counts_in_bytes(files) or keeps_what_grows_elsewhere(files) else []
     found = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]

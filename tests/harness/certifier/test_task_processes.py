@@ -8,7 +8,7 @@ from io import StringIO
 from math import inf
 from pathlib import Path
 from threading import Event
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -107,10 +107,10 @@ def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of
 
 def die_after_a_finding(inside: Inside, task: Task) -> None:
     """The entry of a worker; with a schedule, what was found is forgotten: the run without faults is no basis."""
-    reporting, no_counts = Reporting(inside), None
+    reporting, no_counts = Reporting(inside), cast("Any", None)
     finding = Finding(oracle="O1", claimed=True, shell="process", schedule="no-fault", why="seen", replay="-")
     reporting.found(1, "")
-    reporting.keep(ShellOutcome(result=no_counts, findings=[finding], unknowns=(), never_struck=()))  # type: ignore[arg-type]
+    reporting.keep(ShellOutcome(result=no_counts, findings=[finding], unknowns=(), never_struck=()))
     if task.schedule:
         reporting.found(0, "")
     os._exit(3)
