@@ -22,14 +22,6 @@ class NeverCollects(MaskedControl):
             """Skipped."""
 
 
-class MarkerIsOverwritten(MaskedControl):
-    """R18: the marker is overwritten, not raised: a late notification hides what newer ones revealed."""
-
-    class make(Masked):  # noqa: N801
-        def notify_complete(self, checkpoint_id: int) -> None:
-            self.request("overwrite_marker", self.context.generation, checkpoint_id)
-
-
 class RevealsWhatIsStaged(MaskedControl):
     """R5: reveals up to the last staged checkpoint, which is not complete yet."""
 

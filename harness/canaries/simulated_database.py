@@ -145,9 +145,6 @@ class Tables:
         self.reveal(generation, checkpoint_id)
         self.kept_for_a_while[str(generation)] = self.now
 
-    def overwrite_marker(self, generation: int, checkpoint_id: int) -> None:
-        self.markers[str(generation)] = checkpoint_id
-
     def collect(self, owners: Sequence[str], generation: int) -> None:
         """Removes rows of earlier generations of these owners that no marker covers."""
         for name, (owner, by, _, _) in list(self.staged.items()):

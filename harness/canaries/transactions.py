@@ -51,16 +51,8 @@ class ResendsInNewTransaction(DatabaseContract):
             return False
 
 
-class GivesUpAfterThreeTries(DatabaseContract):
-    """R6: tries to commit three times, and then takes the commit for done."""
-
-    class make(Transactions):  # noqa: N801
-        def commit(self, name: str) -> bool:
-            return super().commit(name) or super().commit(name) or super().commit(name) or True
-
-
 class TakesSilenceForSuccess(DatabaseContract):
-    """R6: a commit without an answer is taken for done. (The opposite of the two above.)"""
+    """R6: a commit without an answer is taken for done. (The opposite.)"""
 
     class make(Transactions):  # noqa: N801
         def commit(self, name: str) -> bool:

@@ -98,7 +98,7 @@ class SparkRunner(ScheduleRunner):
         return SparkRun(recipe=recipe, arguments=arguments, folder=folder, silence_seconds=silence)
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:
-        """`concurrent_reader` has no effect: the observer of a Spark job always reads beside it."""
+        """`concurrent_reader` has no effect: the target is read before each decision, and at the end."""
         self.reset()
         lines = trace_lines or any(is_line(fault.point) for fault in schedule.faults)
         recipe = "sinkproof.execution.spark_recipes:certifying"

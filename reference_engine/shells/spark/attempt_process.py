@@ -65,7 +65,7 @@ class StartOrder:
 
 
 class SparkAttempt(RealShell):
-    """The shell (effects.SubtaskShell) of one attempt. `run` returns when it was cancelled."""
+    """The shell (carry_out_effects.SubtaskShell) of one attempt. `run` returns when it was cancelled."""
 
     buffers: Buffers | None = None  # rows that may not be processed yet wait in the socket
 

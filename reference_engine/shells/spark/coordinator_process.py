@@ -51,7 +51,7 @@ class EarlyRowsWatcher:
 
 
 class CoordinatorProcess(RealShell):
-    """The shell (effects.CoordinatorShell) of actor 0. `run` returns when the job is over."""
+    """The shell (carry_out_effects.CoordinatorShell) of actor 0. `run` returns when the job is over."""
 
     def __init__(self, run: SparkRun, listening: socket.socket) -> None:
         self.deployment = run.deployment()

@@ -57,9 +57,7 @@ def _given(folder: Path) -> dict[str, str]:
 class SparkDriver:
     def __init__(self, commands: ControlConnection, *, master: str, folder: Path) -> None:
         self.commands, self.master = commands, master
-        self.coordinator_parent, self.coordinator_parent_commands = (
-            fork_coordinator_parent()
-        )  # before Spark: one thread, no JVM
+        _, self.coordinator_parent_commands = fork_coordinator_parent()  # before Spark: one thread, no JVM
         from sinkproof.reference_engine.shells.spark.spark_session import start_session
 
         os.environ[WORKERS_LOG] = log = str(folder / WORKERS_FILE)

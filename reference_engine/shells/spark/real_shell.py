@@ -1,4 +1,4 @@
-"""What each process of the spark shell offers to effects (effects.SubtaskShell): real time, and message faults."""
+"""What each process of the spark shell offers to carry_out_effects.py (its SubtaskShell): real time, message faults."""
 
 from __future__ import annotations
 
