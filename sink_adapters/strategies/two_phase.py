@@ -56,7 +56,9 @@ class TwoPhaseTarget(Protocol):
         """
 
     def abort(self, transaction: Any) -> None:
-        """Undoes a transaction that was not committed, or one item of `lingering`. May be repeated."""
+        """Undoes one item of `lingering`. A target without `lingering` gets the open transaction of an attempt that is
+        closed. May be repeated.
+        """
 
 
 class TwoPhaseCommitSink:
