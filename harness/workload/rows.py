@@ -117,6 +117,10 @@ KEYS_AS_THEY_ARE: Final = (
     ("", ".", ".a", "007", "7", "7.0", "null", "NA", "k67201", "k93321"),
     ("_a", "..", "1e3", "1000", "NaN", "None", "k743767", "k779473", "k809937", "k1077278"),
 )
+# Seconds: of an hour that Berlin, and New York, has twice, the first and the second time; of one that Berlin leaves
+# out; of a leap day.
+EDGE_CASE_TIMES: Final = (1_729_989_000, 1_729_992_600, 1_730_611_800, 1_730_615_400, 1_711_848_600, 1_709_208_000)
+EDGE_CASE_TIME_EVERY: Final = 4  # pairs
 EDGE_CASE_BATCH_ROWS: Final = 8  # of eight keys, two of each in a checkpoint
 OUT_OF_ORDER: Final = 7  # places between the event times of two pairs
 EDGE_CASE_PAIRS: Final = sum(map(len, SIMILAR_KEYS)) + len(KEYS_AS_THEY_ARE[0])  # of each split
@@ -136,11 +140,14 @@ EDGE_CASE_KEYS: Final = [
 
 def make_edge_case_row(split: int, offset: int) -> Row:
     """Pairs of rows differ in nothing but their offsets: what happens twice is two events, and has two identities.
-    Their event times are out of order, also across checkpoints; those of one key are equal.
+    Their event times are out of order, also across checkpoints; those of one key are equal. Some are in hours that a
+    local time does not tell apart.
     """
     pair = offset // 2
     value = EDGE_CASE_VALUES[(pair + split * EDGE_CASE_PAIRS) % len(EDGE_CASE_VALUES)]
-    time = pair * OUT_OF_ORDER % EDGE_CASE_PAIRS * EVENTS_APART_MS + 123 + split
+    place, has_none = divmod(pair, EDGE_CASE_TIME_EVERY)
+    local = 1000 * EDGE_CASE_TIMES[place % len(EDGE_CASE_TIMES)]
+    time = (pair * OUT_OF_ORDER % EDGE_CASE_PAIRS * EVENTS_APART_MS if has_none else local) + 123 + split
     return Row(split, offset, EDGE_CASE_KEYS[split][pair], value, time)
 
 

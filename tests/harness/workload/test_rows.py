@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
@@ -47,6 +48,18 @@ def hash_of_java(key: str) -> int:
 )
 def test_two_keys_of_one_sink_and_checkpoint_have_one_short_digest(digest: Callable[[str], object]) -> None:
     assert any(len({*map(digest, keys)}) < len(keys) for keys in keys_by_place().values())
+
+
+@pytest.mark.parametrize(
+    ("summer_hours", "until"),  # then clocks are set back by one hour
+    [(2, "2024-10-27T01:00+00:00"), (-4, "2024-11-03T06:00+00:00")],
+    ids=["Berlin", "New York"],
+)
+def test_two_event_times_have_one_local_time(summer_hours: int, until: str) -> None:
+    end = datetime.fromisoformat(until).timestamp()
+    times = {row.event_time_ms for row in Ledger(input_of(EDGE_CASE_VALUES_JOB)).rows.values()}
+    local = {time + 3_600_000 * (summer_hours - (time >= 1000 * end)) for time in times}
+    assert len(local) < len(times)
 
 
 @pytest.mark.parametrize("key", ["", ".", "..", ".a", "007", "7", "1e3", "1000", "null", "NaN"])
