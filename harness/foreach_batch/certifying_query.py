@@ -56,6 +56,7 @@ LARGE_BATCH_ROWS: Final = 2400
 FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
 SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
+LATER_IDS: Final = {f"batch-ids-{10**width - 2}": 10**width - 2 for width in range(1, 7)}  # the third has a digit more
 # Batches of one row. The last query is for batch numbers that are padded to three digits.
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500, 1020)}
 COUNTED_MOST: Final = 500
@@ -95,6 +96,7 @@ class Query:
     task_dies: bool = False
     cores: tuple[int, int] = (0, 0)
     split_by_split: bool = False
+    first_id: int = 0  # of its batches
 
     def identities(self, batch: int) -> list[Identity]:
         first = sum(self.batches[:batch])
@@ -148,6 +150,10 @@ QUERIES: Final[Mapping[str, Query]] = {
         batches=TWELVE_BATCHES * (2 * TWELVE_BATCHES,),
     ),
     **{job: _of_one_row_each(batches) for job, batches in LONG_QUERIES.items()},
+    **{
+        job: Query(sentence=f"ids of batches begin at {first_id:,}, as in a query that goes on", first_id=first_id)
+        for job, first_id in LATER_IDS.items()
+    },
     FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
     RETRIED_TASK_JOB: Query(sentence="a task of Spark has done its work, dies, and is run again", task_dies=True),
     SMALLER_CLUSTER_JOB: Query(

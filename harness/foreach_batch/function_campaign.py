@@ -21,6 +21,7 @@ from sinkproof.foreach_batch.certifying_query import (
     FAR_LARGER_BATCH_ROWS,
     KILL,
     LARGE_BATCH_ROWS,
+    LATER_IDS,
     LONG_QUERIES,
     QUERIES,
     SMALLER_CLUSTER_JOB,
@@ -220,10 +221,11 @@ class SimulatedFunctionCampaign(Campaign):
 
     def long_queries(self) -> Iterator[Schedule]:
         """Where a number in the code may count batches: as many come as it takes to exceed it twice, or once. Where it
-        pads numbers, until they have a digit more.
+        pads numbers, until they have a digit more; and batches with such ids, without those before.
         """
         files, least, fewer = self.contract.given.files, TWELVE_BATCHES + 1, TWELVE_BATCHES
         digits = [10**width for width in widths_of_padded_numbers(files)]
+        yield from (Schedule(job=job) for job, first_id in LATER_IDS.items() if first_id + 2 in digits)
         for job, batches in LONG_QUERIES.items():
             is_longest = batches == COUNTED_MOST
             most = batches - 1 if is_longest else batches // 2 - ROUND_ABOUT

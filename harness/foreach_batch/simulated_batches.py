@@ -212,7 +212,7 @@ class SimulatedQuery:
             frame = failing_if_told(frame, rows[-1])
         try:
             with self.contract.state(), self._calling(), self.tracer(self.reach):
-                self._write_batch(frame, batch)
+                self._write_batch(frame, self.input.first_id + batch)
         except ContractError:
             raise
         except Exception as error:  # the border to the user's function: Spark's query would fail

@@ -18,6 +18,9 @@ refusable data   (some jobs) A target may refuse what it cannot hold: long keys,
                  large numbers. Judged as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
+short-write, kill-job
+                 The job died when half of a record was written. A reader may refuse such a record by an error: rows
+                 that it does not come to are not lost silently. One that leaves it out has to find all rows.
 lose-*           Loss and altered rows are O8 instead of O1 and O12. So are a job that never recovers, and repeats if
                  NO_DUPLICATES is claimed.
                  All belongs to the claim SURVIVES_POWER_LOSS; no other claim covers a loss of power.
@@ -39,6 +42,7 @@ MOVED_CLOCK: Final = "moved clock"
 REFUSABLE: Final = "refusable data"
 LATE_SETTLING: Final = "late settling"
 MAY_FAIL: Final = frozenset({"drain", "expire", "clock-forward", OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING})
+TORN: Final = frozenset({"short-write", "kill-job"})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
 
@@ -52,6 +56,8 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
         left = [each for each in left if each.oracle == "O12" or (each.oracle == "O1" and seen.finished)]
     if kinds & MAY_FAIL and not seen.finished:
         left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
+    if kinds >= TORN and seen.unreadable:
+        left = [each for each in left if each.oracle != "O1"]
     if not kinds.isdisjoint(POWER_LOSSES):
         counting = {"O1", "O6", "O12"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())
         left = [_of_power(each) for each in left if each.oracle in counting]

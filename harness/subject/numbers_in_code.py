@@ -37,7 +37,7 @@ GROWING: Final = re.compile(
     r"|\.[shz]?scan\(|['\"][shz]?scan\b|\blist_?objects|paginat|continuation_?token",
     re.IGNORECASE,
 )
-PADDED: Final = re.compile(r"[%:]0(\d{1,2})d|\b(?:zfill|rjust)\((\d{1,2})\b")
+PADDED: Final = re.compile(r"%0(\d{1,2})d|:0>?(\d{1,2})[d}]|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 PORT: Final = "port"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
@@ -73,7 +73,7 @@ def counts_in_bytes(files: Collection[str]) -> bool:
 
 
 def widths_of_padded_numbers(files: Collection[str]) -> list[int]:
-    """Digits that numbers are padded to: `f"{number:05d}"`, `"%05d"`, `zfill(5)`."""
+    """Digits that numbers are padded to: `f"{number:05d}"`, `f"{number:05}"`, `"%05d"`, `zfill(5)`."""
     found = (match for path in files for match in PADDED.findall(Path(path).read_text(errors="replace")))
     return sorted({int(digits) for match in found for digits in match if digits})
 

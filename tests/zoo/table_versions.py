@@ -138,7 +138,7 @@ class FencedLines(Waits):
         name = self.name(subtask, checkpoint_id)
         if any(name == known for known, _ in lines(self.folder)):
             return
-        with self.locked(), (self.folder / "log").open("ab", buffering=0) as log:
+        with self.locked(), (self.folder / "log").open("ab") as log:
             if int((self.folder / f"fence-{self.context.subtask}").read_text()) > self.context.generation:
                 raise Fenced(name)
             log.write(json.dumps([name, rows]).encode() + b"\n")

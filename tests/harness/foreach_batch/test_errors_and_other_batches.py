@@ -238,7 +238,15 @@ def test_a_batch_with_a_digit_more_than_its_name_is_padded_to_is_not_the_newest_
     assert ("batches-150", 100) == (schedule.job, len(ending.committed))
 
 
-@pytest.mark.parametrize(("width", "jobs"), [(1, []), (2, ["batches-150"]), (3, ["batches-1020"]), (4, [])])
+@pytest.mark.parametrize(
+    ("width", "jobs"),
+    [
+        (1, ["batch-ids-8"]),
+        (2, ["batch-ids-98", "batches-150"]),
+        (3, ["batch-ids-998", "batches-1020"]),
+        (4, ["batch-ids-9998"]),
+    ],
+)
 def test_so_many_batches_come_that_a_padded_number_has_a_digit_more(
     width: int,
     jobs: list[str],

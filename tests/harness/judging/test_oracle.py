@@ -133,9 +133,15 @@ def test_a_marker_may_name_only_what_is_complete_and_visible(ledger: Ledger) -> 
 # -- anomalies that a fault excuses ---------------------------------------------------------------
 
 
-def left(kinds: list[str], *oracles_found: str, finished: bool = True, claims: Claim = Claim.EXACTLY_ONCE) -> list[str]:
+def left(
+    kinds: list[str],
+    *oracles_found: str,
+    finished: bool = True,
+    unreadable: str = "",
+    claims: Claim = Claim.EXACTLY_ONCE,
+) -> list[str]:
     found = tuple(Anomaly(oracle=oracle, why="seen") for oracle in oracles_found)
-    seen = Observation(kinds=kinds, finished=finished)
+    seen = Observation(kinds=kinds, finished=finished, unreadable=unreadable)
     return [anomaly.oracle for anomaly in still_promised(found, seen, claims=claims)]
 
 
@@ -157,6 +163,21 @@ def test_a_rewind_excuses_all_but_a_loss_in_a_job_that_finishes(kind: str) -> No
 def test_a_drain_or_an_expiry_excuses_the_loss_of_a_job_that_fails(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY)
     assert ["O2", "O3", "O9"] == left([kind], "O1", "O2", "O3", "O6", "O9", "O10", finished=False)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "unreadable", "oracles"),
+    [
+        (["short-write", "kill-job"], "no JSON", ["O2", "O6"]),
+        (["short-write", "kill-job"], "", ["O1", "O2", "O6"]),
+        (["short-write"], "no JSON", ["O1", "O2", "O6"]),
+        (["kill-job"], "no JSON", ["O1", "O2", "O6"]),
+    ],
+)
+def test_a_reader_may_refuse_what_a_death_in_the_middle_of_a_write_has_left(
+    kinds: list[str], unreadable: str, oracles: list[str]
+) -> None:
+    assert oracles == left(kinds, "O1", "O2", "O6", unreadable=unreadable)
 
 
 @pytest.mark.parametrize("kind", ["lose-power", "lose-bytes", "lose-names"])

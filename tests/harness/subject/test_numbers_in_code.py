@@ -20,8 +20,11 @@ from sinkproof.subject.numbers_in_code import (
 
 def test_widths_of_padded_numbers_are_those_of_formats_and_of_calls(tmp_path: Path) -> None:
     file = tmp_path / "sink.py"
-    file.write_text("f'{number:05d}', '%03d' % number, text.zfill(7), text.rjust(4, '0'), f'{number:6d}', '%8s'")
-    assert [3, 4, 5, 7] == widths_of_padded_numbers([str(file)])
+    file.write_text(
+        "f'{number:05d}', '%03d' % number, text.zfill(7), text.rjust(4, '0'), f'{number:6d}', '%8s'"
+        " f'{number:08}', f'{number:0>9}', f'{number:.02f}', f'{ratio:010.3f}'"
+    )
+    assert [3, 4, 5, 7, 8, 9] == widths_of_padded_numbers([str(file)])
 
 
 @pytest.mark.parametrize(
