@@ -112,6 +112,7 @@ MUCH_DATA: Final = (
 )
 READ_ONCE: Final = "what one read of a connection brings is taken for a whole reply, which may come in pieces"
 TOO_SMALL: Final = "an offset is kept as a number that is too small for it, or not exact: of 32 bits, or floating"
+UNFENCED, FENCED = "R10", "raised: Fenced"  # the cause, and what a timeline says of an attempt that was refused
 SITUATIONS: Final = {
     **dict.fromkeys((TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB), NUMBERS_AS_TEXTS),
     **dict.fromkeys((ZOMBIE_VERY_LATE_JOB, HUNDREDS_OF_CHECKPOINTS_JOB), FORGOTTEN),
@@ -156,7 +157,9 @@ def with_likely_cause(finding: Finding) -> Finding:
     if situation := _situation(schedule):
         causes.insert(0, situation)
     else:
-        causes[:0] = map(_with_repair, _likely(finding.oracle, schedule))
+        is_fenced = any(FENCED in event.what for event in finding.timeline)
+        codes = _likely(finding.oracle, schedule)
+        causes[:0] = [_with_repair(code) for code in codes if not (code == UNFENCED and is_fenced)]
     return replace(finding, root_cause=". Or ".join(causes)) if causes else finding
 
 
@@ -208,6 +211,8 @@ def _shown_by_step(oracle: str, schedule: Schedule) -> Sequence[str]:
     """What the step of the last fault tells of rows that are lost or duplicated."""
     if not schedule.faults:
         return ("R2", "R18") if oracle != "O2" else ()
+    if OUTAGE_JOB in schedule.job.split(TOGETHER):
+        return ("R9",) if oracle == "O2" else ("R9", "R6")
     if any(fault.kind == "decline" or (fault.point, fault.kind) == UNNOTIFIED for fault in schedule.faults):
         return ("R12",)
     last = schedule.faults[-1]
@@ -215,7 +220,7 @@ def _shown_by_step(oracle: str, schedule: Schedule) -> Sequence[str]:
         return ()
     if oracle == "O2":
         return "R2", "R17"
-    return ("R9", "R6") if schedule.job == OUTAGE_JOB else ("R4", "R14", "R15")
+    return "R4", "R14", "R15"
 
 
 def _looks_like(canary: Canary, oracle: str, schedule: Schedule) -> bool:

@@ -21,7 +21,7 @@ from sinkproof.certifier.root_causes import (
     with_likely_cause,
 )
 from sinkproof.explain.semantics_rows import ROWS
-from sinkproof.reports.document import Finding
+from sinkproof.reports.document import Finding, TimelineEvent
 
 
 def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
@@ -43,6 +43,7 @@ def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
         ("O1", "job=other-hosts sink[0].line(my_sink.py:7)#1=pause", "R4"),
         ("O2", "sink[0].socket.send#3=unanswered", "R7"),
         ("O2", "sink[0].write.after#1=stop sink[0].socket.send#3=error", "R10"),
+        ("O2", "job=outage sink[0].open.after#2=kill-job sink[0].open.after#3=kill-job", "R9"),
         ("O1", "job=scale-in checkpoint.persist.after#1=kill-job", "R14"),
         ("O1", "job=sparse+five-to-three no-fault", "R14"),
     ],
@@ -51,6 +52,21 @@ def test_a_finding_names_its_likely_cause_and_the_repair(oracle: str, schedule: 
     finding = Finding(oracle=oracle, claimed=True, shell="process", schedule=schedule, why="seen", replay="-")
     cause = with_likely_cause(finding).root_cause
     assert cause == with_repair(code)
+
+
+@pytest.mark.parametrize(("what", "cause"), [("raised: Fenced: by 3", None), ("write", "R10")])
+def test_a_zombie_that_was_refused_is_not_unfenced(what: str, cause: str | None) -> None:
+    told = [TimelineEvent(at=0.1, actor="sink[0]", what=what)]
+    finding = Finding(
+        oracle="O9",
+        claimed=True,
+        shell="process",
+        schedule="sink[0].write.after#1=stop",
+        why="",
+        replay="-",
+        timeline=told,
+    )
+    assert with_likely_cause(finding).root_cause == (cause and with_repair(cause))
 
 
 def with_repair(code: str) -> str:
