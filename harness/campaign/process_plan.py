@@ -24,23 +24,18 @@ from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
-from sinkproof.generators.fault_sites import evenly
 from sinkproof.generators.orphaned_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.workload.jobs import JOBS
 
-PAUSES_BESIDE_A_READER: Final = 20
 PART_SECONDS_MOST: Final = 30.0  # several hundred schedules; of a slow library some dozens
 
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
-    """The certifying jobs, pauses within commits, in which others go on and the reader reads, and whole-job crashes in
-    recoveries in which subtasks restore states of others.
-    """
+    """The certifying jobs, and whole-job crashes in recoveries in which subtasks restore states of others."""
     yield from (Schedule(job=job) for job in JOBS)
-    yield from evenly([*interleavings.pauses_within_commits(campaign)], PAUSES_BESIDE_A_READER)
     if not campaign.has_breakable_service:
         yield from interleavings.crashes_within_rescaled_recoveries(campaign)
 

@@ -31,11 +31,14 @@ def test_half_of_a_write_arrives_and_the_rest_is_written_after_it(server: ForkSe
 
 
 @needs_watch
-def test_a_death_after_half_of_a_write_leaves_this_half(server: ForkServer, tmp_path: Path) -> None:
-    program = 'open F, ">", "$ENV{FOLDER}/f"; print F "0123456789"; close F'
+@pytest.mark.parametrize(("whole", "half"), [("0123456789", "01234"), (r"01\n34\n", "01")])
+def test_a_death_after_half_of_a_write_leaves_this_half_and_no_whole_lines(
+    server: ForkServer, tmp_path: Path, whole: str, half: str
+) -> None:
+    program = f'open F, ">", "$ENV{{FOLDER}}/f"; print F "{whole}"; close F'
     cut, kill = ("syscall(write f)", 1, Act.CUT), ("syscall(write f)", 1, Act.KILL)
     status, _, struck, _ = run(server, tmp_path, perl(program), cut, kill)
-    assert (signal.SIGKILL, [Act.CUT], "01234") == (status, struck, (tmp_path / "f").read_text())
+    assert (signal.SIGKILL, [Act.CUT], half) == (status, struck, (tmp_path / "f").read_text())
 
 
 @needs_watch

@@ -57,6 +57,16 @@ def judged(contract: Contract, outcome: ShellOutcome) -> SubjectResult:
     return judge_subject(subject)
 
 
+def test_a_function_that_fails_without_a_fault_is_judged_no_further(
+    campaign: Callable[..., tuple[Contract, ShellOutcome]],
+) -> None:
+    _, outcome = campaign("fail", module="without_spark")
+    assert [] == list(outcome.findings)
+    assert ["without any fault, with batch 1 the function raised ValueError"] == [
+        why.partition(" at ")[0] for why in outcome.unknowns
+    ]
+
+
 @pytest.mark.slow
 def test_rows_and_progress_in_one_transaction_of_sqlite_are_right(
     campaign: Callable[..., tuple[Contract, ShellOutcome]],

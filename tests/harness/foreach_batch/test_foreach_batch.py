@@ -139,6 +139,13 @@ def test_the_order_of_rows_is_judged_where_it_is_claimed(found: list[str], *, or
     assert found == [anomaly.oracle for anomaly in anomalies_of(backwards, "append", ordered=ordered)]
 
 
+@pytest.mark.parametrize(("function", "found"), [("turn_around", True), ("keep", False)])
+def test_rows_in_another_order_are_found(query: Callable[..., SimulatedQuery], function: str, *, found: bool) -> None:
+    exploration = explored(query(function, module="in_order"), sequences=False)
+    oracles = {anomaly.oracle for judged in exploration.states.values() for anomaly in judged.anomalies}
+    assert found is ("O5" in oracles)
+
+
 def test_a_lost_commit_and_a_crash_before_it_leave_the_same_state(query: Callable[[str], SimulatedQuery]) -> None:
     states = [
         follow(query("replace"), parse(schedule))[1]

@@ -57,6 +57,12 @@ def test_numbers_in_the_code_say_which_jobs_come(
     assert ([*expected, one_large_checkpoint], jobs) == (more_data(files), jobs_with_new_calls(files))
 
 
+def test_unknown_code_gets_all_jobs_with_more_data() -> None:
+    assert {hundreds_of_checkpoints, many_chunks, large_values, far_larger_data, one_large_checkpoint} <= {
+        *more_data(())
+    }
+
+
 def test_four_large_values_are_more_than_a_piece_of_eight_megabytes() -> None:
     source = INPUTS[LARGE_VALUES_JOB]
     rows = [row for split in (0, 1) for offset in (0, 2) for row in source.batch(split, offset)]

@@ -26,6 +26,7 @@ from sinkproof.generators.combinations import (
 from sinkproof.generators.high_yield import moved_wall_clocks
 from sinkproof.generators.interleavings import losses_after_deaths, two_pauses_within_commits, within
 from sinkproof.generators.native_calls import losses_after_faults
+from sinkproof.generators.single_faults import errors_in_reused_processes
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
@@ -200,3 +201,16 @@ def test_the_stage_of_power_losses_has_those_after_a_recovery(tmp_path: Path, mo
         assert set() < set(power_losses(campaign)) <= planned
         assert set() < set(losses_after_deaths(campaign.traced_baseline, "lose-power")) <= set(others)
     assert {STANDARD, LARGE_BATCHES_JOB} <= {each.job for each in planned}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("ReturnedAsTheyAre", {"O2"}), ("RolledBack", set())])
+def test_a_transaction_that_a_client_has_left_open_is_there_for_the_next_attempt(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    def refused(campaign: Any) -> Iterator[Schedule]:
+        return (each for each in errors_in_reused_processes(campaign) if not each.faults)
+
+    results = results_of(name, refused, tmp_path, ends=False, file=SUPPORT / "pooled_connections.py")
+    assert [1] == [stage.run for stage in results.coverage.stages]
+    assert found == {finding.oracle for finding in results.findings if finding.claimed}
