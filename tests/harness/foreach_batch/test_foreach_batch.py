@@ -139,7 +139,7 @@ def test_the_order_of_rows_is_judged_where_it_is_claimed(found: list[str], *, or
     assert found == [anomaly.oracle for anomaly in anomalies_of(backwards, "append", ordered=ordered)]
 
 
-@pytest.mark.parametrize(("function", "found"), [("turn_around", True), ("keep", False)])
+@pytest.mark.parametrize(("function", "found"), [("put_first", True), ("keep", False)])
 def test_rows_in_another_order_are_found(query: Callable[..., SimulatedQuery], function: str, *, found: bool) -> None:
     exploration = explored(query(function, module="in_order"), sequences=False)
     oracles = {anomaly.oracle for judged in exploration.states.values() for anomaly in judged.anomalies}
