@@ -15,13 +15,14 @@ from parts_of_checkpoints import PartsOfCheckpoints
 from sinkproof import Claim, Scratch
 
 IDLE: dict[str, list[sqlite3.Connection]] = {}
+LOCKED_SECONDS = 0.1  # by the transaction that another subtask has left open
 TABLES = "CREATE TABLE IF NOT EXISTS target (split, number); CREATE TABLE IF NOT EXISTS parts (name PRIMARY KEY)"
 
 
 @contextmanager
 def connection(database: str, *, rolls_back: bool) -> Iterator[sqlite3.Connection]:
     idle = IDLE.setdefault(database, [])
-    taken = idle.pop() if idle else sqlite3.connect(database)
+    taken = idle.pop() if idle else sqlite3.connect(database, timeout=LOCKED_SECONDS)
     try:
         yield taken
     finally:
