@@ -277,11 +277,12 @@ class SystemCallWatch:
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)
             case Act.LOSE_REPLY | Act.SILENCE | Act.SWALLOW | Act.CUT:
-                if act is Act.SWALLOW:
-                    self._swallowing.add(_socket_of(call))
+                connection = _socket_of(call)
                 if not self._answer_otherwise(call, act):
                     self._waits = False
                     return
+                if act is Act.SWALLOW:
+                    self._swallowing.add(connection)
         self._note_strike(act)
 
     def _answer_otherwise(self, call: NotifiedCall, act: Act) -> bool:

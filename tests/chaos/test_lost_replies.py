@@ -119,3 +119,19 @@ print(ours.recv(99), file=open("seen", "w"))
     status, _, struck, _ = run(server, tmp_path, python(program), ("syscall(sendto socket)", 1, Act.SILENCE))
     assert (0, []) == (status, struck)
     assert "b'0123456789'\n" == (tmp_path / "seen").read_text()
+
+
+@needs_watch
+def test_a_connection_of_which_nothing_could_be_lost_goes_on(server: ForkServer, tmp_path: Path) -> None:
+    program = """
+with socket.socket(type=socket.SOCK_DGRAM) as ours, socket.socket(type=socket.SOCK_DGRAM) as theirs:
+    theirs.bind(("127.0.0.1", 0))
+    theirs.settimeout(5)
+    ours.sendto(b"to an address", theirs.getsockname())
+    ours.connect(theirs.getsockname())
+    ours.send(b"later")
+    print(theirs.recv(99), theirs.recv(99), file=open("seen", "w"))
+"""
+    status, _, struck, _ = run(server, tmp_path, python(program), ("syscall(sendto socket)", 1, Act.SWALLOW))
+    assert (0, []) == (status, struck)
+    assert "b'to an address' b'later'\n" == (tmp_path / "seen").read_text()
