@@ -253,9 +253,10 @@ def _interrupted(server: ForkServer, running: list[Worker]) -> Generator[tuple[T
                 worker.child.signal(given_up.SIGNAL)
         yield from (ended for ended in _ended(running, {}) if not isinstance(ended[1], Failure))
     for worker in running:
+        why = f"{worker.name} was interrupted while {worker.status}"
         _end(worker)
         if worker.kept is not None:
-            yield worker.task, replace(worker.kept, unknowns=(f"{worker.name} was interrupted while {worker.status}",))
+            yield worker.task, replace(worker.kept, unknowns=(why,))
 
 
 def _start(server: ForkServer, task: Task, progress: Progress, *, more_seconds: float) -> Worker:

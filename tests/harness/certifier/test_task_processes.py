@@ -22,6 +22,7 @@ from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT, open_progress
 
 CONVICTED: Final = "sinks.py:Convicted"
+HANGS, FORGETS = "sinks.py:Hangs", "sinks.py:Forgets"
 PATIENCE_SECONDS: Final = 1.0  # of a worker that learns nothing
 
 
@@ -105,29 +106,37 @@ def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of
     assert learns is results["process"]
 
 
-def die_after_a_finding(inside: Inside, task: Task) -> None:
-    """The entry of a worker; with a schedule, what was found is forgotten: the run without faults is no basis."""
+def end_after_a_finding(inside: Inside, task: Task) -> None:
+    """The entry of a worker. It may forget what it has found: the run without faults was no basis."""
     reporting, no_counts = Reporting(inside), cast("Any", None)
     finding = Finding(oracle="O1", claimed=True, shell="process", schedule="no-fault", why="seen", replay="-")
     reporting.found(1, "")
     reporting.keep(ShellOutcome(result=no_counts, findings=[finding], unknowns=(), never_struck=()))
-    if task.schedule:
+    if task.locator == FORGETS:
         reporting.found(0, "")
+    if task.locator == HANGS:
+        Event().wait(60)
     os._exit(3)
 
 
-@pytest.mark.parametrize(("schedule", "stays"), [("", True), ("is forgotten", False)])
-def test_what_real_faults_have_found_is_not_lost_with_the_worker(
-    schedule: str, monkeypatch: pytest.MonkeyPatch, *, stays: bool
-) -> None:
-    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:die_after_a_finding")
+def task_after_a_finding(locator: str, monkeypatch: pytest.MonkeyPatch) -> Task:
+    monkeypatch.setattr(task_processes, "ENTRY", f"{Path(__file__).stem}:end_after_a_finding")
     monkeypatch.setattr(task_processes, "PRELOAD", [__file__])
-    task = Task(locator=CONVICTED, shell="process", budget_seconds=0, schedule=schedule)
+    return Task(locator=locator, shell="process", budget_seconds=0, hang_seconds=0.05)
+
+
+@pytest.mark.parametrize(
+    ("locator", "stays", "why"),
+    [(CONVICTED, True, "ended its process"), (HANGS, True, "hung: no message"), (FORGETS, False, "ended its process")],
+)
+def test_what_real_faults_have_found_is_not_lost_with_the_worker(
+    locator: str, why: str, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+) -> None:
+    task = task_after_a_finding(locator, monkeypatch)
     ((_, result),) = run_tasks([task], progress=SILENT, cores=1)
     assert stays is isinstance(result, ShellOutcome)
     assert stays is not isinstance(result, task_processes.Failure)
-    why = result.unknowns[0] if stays else result.why
-    assert "ended its process" in why
+    assert why in (result.unknowns[0] if stays else result.why)
     assert not stays or ["O1"] == [each.oracle for each in result.findings]
 
 
@@ -167,6 +176,18 @@ def test_an_interruption_is_raised_after_the_results_that_subjects_have_by_then(
     with pytest.raises(KeyboardInterrupt):
         results.update((task.locator, result) for task, result in run_tasks(tasks, progress=SILENT, cores=2))
     assert given == results
+
+
+def test_an_interruption_leaves_what_real_faults_have_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = task_after_a_finding(HANGS, monkeypatch)
+    monkeypatch.setattr(task_processes, "SILENCES", {"process": 1000})
+    monkeypatch.setattr(task_processes, "ENDING_SECONDS", 1.0)
+    interrupt_once(monkeypatch)
+    results = []
+    with pytest.raises(KeyboardInterrupt):
+        results.extend(result for _, result in run_tasks([task], progress=SILENT, cores=1))
+    assert ["O1"] == [each.oracle for result in results for each in result.findings]
+    assert "was interrupted" in results[0].unknowns[0]
 
 
 def end_when_given_up(inside: Inside, task: Task) -> None:
