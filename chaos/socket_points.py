@@ -64,6 +64,13 @@ class Closed(OSError):
     """Raised by `reach`: what is sent is lost, and where a reply is expected, the connection ends as servers end it."""
 
 
+RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults that strike at requests only
+    "unavailable": Unavailable,
+    "throttled": Throttled,
+    "closed": Closed,
+}
+
+
 @contextmanager
 def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> Iterator[None]:
     """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are

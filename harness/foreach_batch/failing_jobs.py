@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import is_line, line_point
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.socket_points import Closed, Throttled, Unavailable
+from sinkproof.chaos.socket_points import RAISED
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
     ERROR,
@@ -41,9 +41,7 @@ FAILING: Final[dict[str, type[OSError]]] = {
     ERROR: OSError,
     FAIL: OSError,
     UNANSWERED: Unanswered,
-    "unavailable": Unavailable,
-    "throttled": Throttled,
-    "closed": Closed,
+    **RAISED,
 }
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
     {

@@ -8,6 +8,7 @@ from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_system_call
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.inside_run import is_inside_service
+from sinkproof.chaos.socket_points import RAISED
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.jobs import (
@@ -62,9 +63,7 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
             return f"{fault}: hosts are broken in a cluster of them. Replay it with --on spark --master cluster:3"
         if hook == PROCESSES and (shell != "process" or not kind.applies(fault.actor, fault.point)):
             return f"{fault}: attempts of sinks end by SIGTERM where they are processes. Replay it with --on process"
-        if fault.kind in ("unanswered", "unavailable", "throttled", "closed") and (
-            contract.marks_points or shell == "spark"
-        ):
+        if fault.kind in ("unanswered", *RAISED) and (contract.marks_points or shell == "spark"):
             return f"{fault}: not where a sink names points itself, nor on Spark. Use an error at an `.after` point"
         is_watched = kind.is_power_loss and shell == "process"  # what was forced is known from system calls
         if hook and hook not in (SERVICES, HOSTS, PROCESSES) and not (is_watched or contract.offers(hook)):

@@ -37,7 +37,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     stay_in_subjects_state,
 )
 from sinkproof.chaos.shared.point_journal import Journal
-from sinkproof.chaos.socket_points import Closed, Throttled, Unavailable, socket_points
+from sinkproof.chaos.socket_points import RAISED, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
@@ -49,9 +49,7 @@ INJECTED: Final = "injected: the target did not answer"
 FAILING: Final[dict[str, type[OSError]]] = {
     "error": OSError,
     "unanswered": Unanswered,
-    "unavailable": Unavailable,
-    "throttled": Throttled,
-    "closed": Closed,
+    **RAISED,
 }
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them

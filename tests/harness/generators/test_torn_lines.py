@@ -17,17 +17,22 @@ LOGS = Path(__file__).parents[2] / "support/shared_log.py"
 UNNOTIFIED = ("checkpoint.notify#2=lose sink[0].", "checkpoint.notify#1=lose sink[1].")
 
 
+def results_of(name: str, folder: Path) -> CampaignResults:
+    contract = load(f"{LOGS}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
+    with process_runner(contract, Scratch(name="log", path=folder, shell="process")) as runner:
+        ProcessCampaign(runner, results).carry_out(stages)
+    return results
+
+
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "is_found"), [("BegunAnywhere", True), ("BegunAnew", False)])
 def test_a_line_after_a_torn_one_is_lost_where_no_other_subtask_writes(
     name: str, is_found: bool, tmp_path: Path
 ) -> None:
-    contract = load(f"{LOGS}:{name}")
-    results = CampaignResults(contract=contract, shell="process")
-    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
-    with process_runner(contract, Scratch(name="log", path=tmp_path, shell="process")) as runner:
-        ProcessCampaign(runner, results).carry_out(stages)
+    results = results_of(name, tmp_path)
     torn = [finding.schedule for finding in results.findings if "=short-write" in finding.schedule]
     assert is_found is bool(torn)
     assert all(schedule.startswith(UNNOTIFIED) for schedule in torn if "=kill-job" not in schedule)
@@ -40,10 +45,6 @@ def test_a_line_after_a_torn_one_is_lost_where_no_other_subtask_writes(
 def test_a_death_in_the_middle_of_a_write_leaves_a_line_behind_which_another_is_lost(
     name: str, found: set[str], tmp_path: Path
 ) -> None:
-    contract = load(f"{LOGS}:{name}")
-    results = CampaignResults(contract=contract, shell="process")
-    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
-    with process_runner(contract, Scratch(name="log", path=tmp_path, shell="process")) as runner:
-        ProcessCampaign(runner, results).carry_out(stages)
+    results = results_of(name, tmp_path)
     assert found == {finding.oracle for finding in results.findings if finding.claimed}
     assert not results.coverage.outward.unwatched
