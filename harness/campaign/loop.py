@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
+from math import inf
 from typing import Final
 
 from sinkproof.campaign.baseline import rescaled
 from sinkproof.campaign.coverage import KINDS_AT_LINES
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Need, Plan, Stage, StageCoverage
-from sinkproof.campaign.workers.idle_cores import runnable_per_core
+from sinkproof.campaign.workers.idle_cores import times_as_long
 from sinkproof.campaign.workers.worker_pool import RunAll, one_by_one
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.lines import known_lines
@@ -27,6 +28,8 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.heartbeat import heartbeat
 
 ShouldStop = Callable[[CampaignResults], bool]
+REQUIRED_SECONDS: Final = 450.0  # until the last required stage has begun: three quarters of a slow sink's time
+STAGE_SECONDS_LEAST: Final = 10.0
 ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries from recoveries pass
 
 
@@ -50,6 +53,8 @@ class Campaign(ABC):
         self.tried: set[Schedule] = set()
         self.began = now()
         self.stage = StageCoverage(name="")
+        self.share = self.stage_seconds = inf
+        self.stage_began = self.began
         self._baseline: RunResult | None = None
         self.runs_are_slow = False
 
@@ -59,9 +64,10 @@ class Campaign(ABC):
         with suppress(CampaignStopped, GivenUp), given_up_on_signal():
             if self.prepare():
                 for number, (stage, coverage) in enumerate(zip(plan, self.results.coverage.stages, strict=True)):
+                    later = plan[number + 1 :]
+                    self.share = self.share_of_time(plan[number:])
                     self._carry_out(stage, coverage)
-                    required = any(map(self.is_required, plan[number + 1 :]))
-                    self.results.steering.required_stages_done = not required
+                    self.results.steering.required_stages_done = not any(map(self.is_required, later))
         for stage, coverage in zip(plan, self.results.coverage.stages, strict=True):
             if coverage.planned and coverage.run >= coverage.planned:  # the budget ended with its last schedule
                 coverage.finished = not coverage.cut
@@ -74,12 +80,24 @@ class Campaign(ABC):
     def is_required(self, stage: Stage) -> bool:
         return stage.required
 
+    def share_of_time(self, stages: Plan) -> float:
+        """Seconds, on an idle machine, that the first of these stages may take, so that slow runs come to the last one
+        that is required: three times its part of what is left, as most stages take less.
+        """
+        required = [number for number, stage in enumerate(stages) if self.is_required(stage)]
+        if self.results.shell != "process" or self.contract.is_ours or not required:
+            return inf
+        ends = self.results.steering.budget_ends
+        left = max(REQUIRED_SECONDS - (now() - self.began) / times_as_long(), ends.left if ends else 0.0)
+        return max(STAGE_SECONDS_LEAST, 3 * left / (required[-1] + 1))
+
     @abstractmethod
     def prepare(self) -> bool:
         """Runs the job without faults first; False: there is no baseline."""
 
     def _carry_out(self, stage: Stage, coverage: StageCoverage) -> None:
-        self.stage = coverage
+        self.stage, self.stage_began = coverage, now()
+        self.stage_seconds = stage.seconds_most if stage.whole else min(stage.seconds_most, self.share)
         coverage.skipped = self._unmet(stage)
         if coverage.skipped:
             return
@@ -88,7 +106,8 @@ class Campaign(ABC):
             stage.explore(self)
         else:
             chosen = self._chosen(stage.schedules(self), concurrent_reader=stage.concurrent_reader)
-            chosen = self._in_time(chosen, stage.seconds_most)
+            chosen = self._in_time(chosen, self.stage_seconds)
+            self.stage_seconds = inf  # these are the ones that fit
             coverage.planned = coverage.run + len(chosen)
             self.run_schedules(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
         coverage.finished = not coverage.cut
@@ -101,6 +120,7 @@ class Campaign(ABC):
         """
         lines = lines or self.searches_lines
         chosen = self._chosen(schedules, concurrent_reader=concurrent_reader)
+        chosen = self._in_time(chosen, self.stage_seconds - (now() - self.stage_began) / times_as_long())
         self.results.announce(self.stage.name, len(chosen))
 
         def play(schedule: Schedule) -> RunResult:
@@ -124,7 +144,7 @@ class Campaign(ABC):
         machine.
         """
         each = each or (now() - self.began) / max(1, self.results.coverage.runs)
-        most = seconds * max(1.0, runnable_per_core()) / each
+        most = seconds * times_as_long() / each
         if len(schedules) <= most:
             return schedules
         chosen = evenly(schedules, max(1, int(most)))

@@ -17,18 +17,21 @@ OUTWARD_CALLS: Final[Plan] = (
         explore=ProcessCampaign.kill_before_outward_calls,
         needs=(Need.OUTWARD_CALLS,),
         required=True,
+        whole=True,
     ),
     Stage(
         name="zombie, pause, error and late effect at each outward call",
         schedules=single_faults.at_outward_calls,
         needs=(Need.OUTWARD_CALLS,),
         required=True,
+        whole=True,
     ),
     Stage(
         name="kill before each outward call of recoveries",
         explore=ProcessCampaign.kill_before_outward_calls_of_recoveries,
         needs=(Need.OUTWARD_CALLS,),
         required=True,
+        whole=True,
     ),
 )
 INSIDE_SERVICE: Final[Plan] = (
@@ -44,12 +47,14 @@ NATIVE_CODE: Final[Plan] = (
         explore=ProcessCampaign.look_for_native_calls,
         needs=WATCHED_SINK,
         required=True,
+        whole=True,
     ),
     Stage(
         name="kill before outward calls of native code",
         explore=ProcessCampaign.kill_in_native_code,
         needs=(Need.NATIVE_CALLS,),
         required=True,
+        whole=True,
     ),
     Stage(
         name="errors at outward calls that no known call to the target has made",

@@ -41,14 +41,14 @@ def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
 
 
 KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's plan
-    Stage(name="kill at each step", schedules=partial(single_faults.first_time, kind="kill")),
-    Stage(name="zombies at first steps", schedules=single_faults.zombies_at_first_steps),
-    Stage(name="late zombies", schedules=single_faults.late_zombies),
+    Stage(name="kill at each step", schedules=partial(single_faults.first_time, kind="kill"), whole=True),
+    Stage(name="zombies at first steps", schedules=single_faults.zombies_at_first_steps, whole=True),
+    Stage(name="late zombies", schedules=single_faults.late_zombies, whole=True),
     Stage(name="very late zombies", schedules=single_faults.very_late_zombies_at_first_steps, needs=(Need.NO_SERVICE,)),
-    Stage(name="error at each call", schedules=single_faults.errors),
-    Stage(name="unanswered calls", schedules=single_faults.unanswered_calls, needs=(Need.NO_NAMED_POINTS,)),
-    Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose")),
-    Stage(name="declined votes", schedules=single_faults.declined_votes),
+    Stage(name="error at each call", schedules=single_faults.errors, whole=True),
+    Stage(name="unanswered calls", schedules=single_faults.unanswered_calls, needs=(Need.NO_NAMED_POINTS,), whole=True),
+    Stage(name="lost notifications", schedules=partial(single_faults.at_every_step, kind="lose"), whole=True),
+    Stage(name="declined votes", schedules=single_faults.declined_votes, whole=True),
 )
 WATCHED_POWER: Final[Plan] = (
     Stage(
@@ -56,6 +56,7 @@ WATCHED_POWER: Final[Plan] = (
         explore=ProcessCampaign.lose_power_without_help,
         needs=(Need.WATCHED_POWER, Need.NO_SERVICE),
         required=True,
+        whole=True,
     ),
 )
 ORDERLY_ENDS: Final[Plan] = (
@@ -65,13 +66,18 @@ ORDERLY_ENDS: Final[Plan] = (
         needs=(Need.HANDLES_SIGTERM,),
         lines=True,
         required=True,
+        whole=True,
     ),
 )
 HIGH_YIELD: Final[Plan] = (
     *OUTWARD_CALLS,
     *INSIDE_SERVICE,
     Stage(name="zombies within commits", schedules=interleavings.zombies_within_commits, needs=(Need.NO_SERVICE,)),
-    Stage(name="one whole-job kill in each job", schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job")),
+    Stage(
+        name="one whole-job kill in each job",
+        schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
+        whole=True,
+    ),
     *KILLS_AND_MESSAGES,
     Stage(name="repeated errors", schedules=repeated_errors),
     Stage(name="generations with one digit more", schedules=high_yield.longer_generations, needs=(Need.NO_SERVICE,)),
@@ -82,7 +88,7 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(name="twelve sink subtasks", schedules=high_yield.twelve_sinks, needs=(Need.NO_SERVICE, Need.FOREIGN_CODE)),
     *ORDERLY_ENDS,
-    Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points),
+    Stage(name="kill at steps of recoveries", explore=Campaign.strike_unstruck_points, whole=True),
     *NATIVE_CODE,
     *WATCHED_POWER,
     Stage(name="pauses within commits", schedules=interleavings.pauses_within_commits),
@@ -217,17 +223,28 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.FOREIGN_CODE,),
         required=True,
     ),
-    Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points),
-    Stage(name="kill at each line, each time in a commit", schedules=single_faults.kills_at_lines),
+    Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points, whole=True),
+    Stage(name="kill at each line, each time in a commit", schedules=single_faults.kills_at_lines, whole=True),
     Stage(
         name="SIGTERM at each line",
         schedules=partial(single_faults.first_time_at_lines, kind=TERMINATE.word),
         needs=(Need.HANDLES_SIGTERM,),
         lines=True,
         required=True,
+        whole=True,
     ),
-    Stage(name="pause at each line", schedules=partial(single_faults.first_time_at_lines, kind="pause"), lines=True),
-    Stage(name="zombie from each line", schedules=partial(single_faults.first_time_at_lines, kind="stop"), lines=True),
+    Stage(
+        name="pause at each line",
+        schedules=partial(single_faults.first_time_at_lines, kind="pause"),
+        lines=True,
+        whole=True,
+    ),
+    Stage(
+        name="zombie from each line",
+        schedules=partial(single_faults.first_time_at_lines, kind="stop"),
+        lines=True,
+        whole=True,
+    ),
     Stage(
         name="kill, pause and zombie at lines of recoveries",
         explore=Campaign.strike_lines_of_recoveries,

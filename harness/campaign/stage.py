@@ -46,7 +46,8 @@ class Stage:
     Both are given the campaign. `lines`: executed lines are traced while these schedules run. `required`: when a
     user's sink is certified, the campaign does not end before this stage, however short the budget; beside an external
     system only before those of these stages that need one. `seconds_most`: of its schedules so many run, evenly, as fit
-    into that time; inf: all of them.
+    into that time; inf: all of them, unless runs are so slow that the required stages would not end. `whole`: all of
+    them, however slow runs are.
     """
 
     name: str  # printed with its coverage
@@ -56,6 +57,7 @@ class Stage:
     lines: bool = False
     concurrent_reader: bool = False
     required: bool = False
+    whole: bool = False
     seconds_most: float = inf
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sinkproof.campaign.loop import Campaign
 from sinkproof.campaign.stage import Plan, Stage, StageCoverage
-from sinkproof.campaign.workers.idle_cores import runnable_per_core
+from sinkproof.campaign.workers.idle_cores import times_as_long
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
@@ -231,7 +231,7 @@ class SimulatedFunctionCampaign(Campaign):
             most = batches - 1 if is_longest else batches // 2 - ROUND_ABOUT
             counts = has_number_between(files, least, most) or (is_longest and counts_in_bytes(files))
             if (counts and batches <= COUNTED_MOST) or any(fewer <= number < batches - 1 for number in digits):
-                if batches * self.seconds_of_batch > LONG_SECONDS_MOST * max(1.0, runnable_per_core()):
+                if batches * self.seconds_of_batch > LONG_SECONDS_MOST * times_as_long():
                     self.stage.cut = f"given up, as {batches} batches take too long"
                     return
                 yield Schedule(job=job)

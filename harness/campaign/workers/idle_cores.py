@@ -39,6 +39,11 @@ def runnable_per_core() -> float:
     return os.getloadavg()[0] / (os.cpu_count() or 1)
 
 
+def times_as_long() -> float:
+    """What a run takes on a busy machine, at least once as long as on an idle one."""
+    return max(1.0, runnable_per_core())
+
+
 def idle_seconds(*, stat: Path = Path("/proc/stat")) -> float:
     """Of all cores together, since the machine was started; 0.0 where the system does not tell."""
     try:

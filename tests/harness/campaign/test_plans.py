@@ -70,7 +70,7 @@ def ask_once_run(campaign: SimulatedCampaign, schedule: Schedule) -> None:
 def test_of_a_stage_with_a_limit_so_many_schedules_run_as_fit(
     run_seconds: float, busy: float, chosen: list[int], campaign: SimulatedCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "runnable_per_core", lambda: busy)
+    monkeypatch.setattr(loop, "times_as_long", lambda: max(1.0, busy))
     monkeypatch.setattr(loop, "now", lambda: campaign.began + 10 * run_seconds)
     campaign.results.coverage.runs = 10
     schedules = [Schedule(seed=number) for number in range(8)]
@@ -86,11 +86,39 @@ def test_of_a_stage_with_a_limit_so_many_schedules_run_as_fit(
 def test_a_stage_may_know_that_its_own_runs_take_longer(
     campaign: SimulatedCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "runnable_per_core", lambda: 0.5)
+    monkeypatch.setattr(loop, "times_as_long", lambda: 1.0)
     campaign.stage = StageCoverage(name="limited")
     schedules = [Schedule(seed=number) for number in range(8)]
     assert [schedules[number] for number in (0, 3, 7)] == campaign._in_time(schedules, 3.0, each=1.0)
     assert "a run takes 1 s: 3 of 8 schedules" == campaign.stage.cut
+
+
+@pytest.mark.parametrize(
+    ("run_seconds", "shell", "run"),
+    [
+        (0.1, "process", [8, 8, 8]),
+        (40.0, "process", [4, 8, 1]),  # 3/7 of 410 s; all; at 520 s one all the same
+        (40.0, "simulated", [8, 8, 8]),
+    ],
+)
+def test_slow_runs_share_the_time_until_the_last_required_stage(
+    run_seconds: float, shell: str, run: list[int], campaign: SimulatedCampaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "times_as_long", lambda: 1.0)
+    campaign.results.coverage.runs = 1
+    monkeypatch.setattr(loop, "now", lambda: campaign.began + campaign.results.coverage.runs * run_seconds)
+    campaign.results.shell, campaign.prepare, campaign.contract.is_ours = shell, lambda: True, False
+    first, whole, explored = ([Schedule(seed=8 * stage + number) for number in range(8)] for stage in range(3))
+    later = [stage(f"later {number}", required=number == 3) for number in range(4)]
+    campaign.carry_out(
+        (
+            stage("first", *first),
+            stage("whole", *whole, whole=True),
+            Stage(name="explored", explore=lambda campaign: campaign.run_schedules(explored)),
+            *later,
+        )
+    )
+    assert run == [each.run for each in campaign.results.coverage.stages[:3]]
 
 
 def test_each_schedule_of_a_plan_runs_once(campaign: SimulatedCampaign) -> None:

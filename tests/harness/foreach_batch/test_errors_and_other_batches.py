@@ -191,7 +191,7 @@ def test_many_more_batches_are_given_up_where_each_takes_long(
     campaign_on: Callable[[str, str], SimulatedFunctionCampaign],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(function_campaign, "runnable_per_core", lambda: 1.0)
+    monkeypatch.setattr(function_campaign, "times_as_long", lambda: 1.0)
     campaign = campaign_on("keep_sixteen", "windows_of_batches")
     campaign.seconds_of_batch = seconds_of_batch
     assert jobs == [schedule.job for schedule in campaign.long_queries()]
