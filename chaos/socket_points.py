@@ -32,14 +32,16 @@ REQUEST: Final = re.compile(rb"[A-Z]+ \S+ HTTP/1")  # methods of WebDAV, and of 
 
 OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
 ANSWERS: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary()  # the same, with TLS: what is left
-RESET: Final[WeakKeyDictionary[socket.socket, str]] = WeakKeyDictionary()  # connections: why the next read fails
+FAILING: Final[WeakKeyDictionary[socket.socket, OSError]] = WeakKeyDictionary()  # connections: how the next read fails
+INSTEAD: Final[WeakKeyDictionary[socket.socket, bytes]] = WeakKeyDictionary()  # what comes instead of the next reply
 
 
 class RefusedRequest(OSError):
-    """Raised by `reach`: if a request of HTTP is about to be sent, the service answers with this status, and does not
-    carry it out; anything else is sent.
+    """Raised by `reach`: if a request of HTTP is about to be sent, it is answered with this status; anything else is
+    sent. `carried_out`: the service gets it all the same.
     """
 
+    carried_out = False
     status: str
     body: tuple[str, bytes]  # its type, and what it is
 
@@ -60,6 +62,18 @@ class Throttled(RefusedRequest):
     body = "application/json", b'{"error": "too many requests"}\n'
 
 
+class GatewayTimeout(RefusedRequest):
+    carried_out = True
+    status = "504 Gateway Timeout"
+    body = "text/plain", b"gateway timeout\n"
+
+
+class ReplyTooLate(OSError):
+    """Raised by `reach`: what is sent arrives. If the connection has a timeout, the read of the reply raises that it is
+    over, and the reply is what the next read finds.
+    """
+
+
 class Closed(OSError):
     """Raised by `reach`: what is sent is lost, and where a reply is expected, the connection ends as servers end it."""
 
@@ -67,6 +81,8 @@ class Closed(OSError):
 RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults that strike at requests only
     "unavailable": Unavailable,
     "throttled": Throttled,
+    "gateway-timeout": GatewayTimeout,
+    "late-reply": ReplyTooLate,
     "closed": Closed,
 }
 
@@ -75,7 +91,7 @@ RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults t
 def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> Iterator[None]:
     """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are
     sent, and the call raises ConnectionResetError: clients connect again for that. Unanswered ends it after the reply
-    has come, and the next read raises ConnectionResetError. RefusedRequest and Closed are not raised.
+    has come, and the next read raises ConnectionResetError. RefusedRequest, ReplyTooLate and Closed are not raised.
     `in_pieces`: each read brings a few bytes at most, as TCP may.
     """
     with ExitStack() as stack:
@@ -116,18 +132,23 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
             try:
                 reach(POINT)
             except RefusedRequest as refused:
-                if REQUEST.match(arguments[0]):
+                if REQUEST.match(arguments[0]) and refused.carried_out:
+                    INSTEAD[connection] = refused.reply
+                elif REQUEST.match(arguments[0]):
                     _answer_instead(connection, refused.reply)
                     return (
                         send_watched(connection, *arguments) if connection in ANSWERS else send(connection, *arguments)
                     )
+            except ReplyTooLate:
+                if connection.gettimeout():
+                    FAILING[connection] = TimeoutError("timed out")
             except Closed:
                 _disconnect(connection)
                 return None if name == "sendall" else memoryview(arguments[0]).nbytes
             except Unanswered as injected:
                 sent = send(connection, *arguments)
                 _drop_reply(connection)
-                RESET[connection] = injected.strerror or str(injected)
+                FAILING[connection] = ConnectionResetError(ECONNRESET, injected.strerror or str(injected))
                 return sent
             except OSError as injected:
                 _disconnect(connection)
@@ -159,9 +180,14 @@ def _size_of(room: Any, *others: int) -> int:
 
 def _answered_or_reset(read: Callable[..., Any]) -> Callable[..., Any]:
     def read_watched(connection: socket.socket, *arguments: Any) -> Any:
-        why = RESET.pop(connection, "") if RESET else ""
-        if why:
-            raise ConnectionResetError(ECONNRESET, why)
+        failure = FAILING.pop(connection, None) if FAILING else None
+        if failure is not None:
+            if isinstance(failure, TimeoutError):
+                select.select([connection], [], [], REPLY_SECONDS)
+            raise failure
+        if INSTEAD and (reply := INSTEAD.pop(connection, None)):
+            _take_reply(connection)
+            _answer_instead(connection, reply)
         if ANSWERS and connection in ANSWERS:
             return _take_from(ANSWERS[connection], *(arguments or (READ_BYTES,)))
         return read(connection, *arguments)
@@ -182,11 +208,15 @@ def _take_from(answer: bytearray, size_or_room: Any, *others: int) -> Any:
 
 
 def _drop_reply(connection: socket.socket) -> None:
+    _take_reply(connection)
+    _disconnect(connection)
+
+
+def _take_reply(connection: socket.socket) -> None:
     wait = REPLY_SECONDS
     with suppress(OSError):  # a socket with a timeout waits for that long in `recv`, whatever its flags
         while select.select([connection], [], [], wait)[0] and connection.recv(READ_BYTES):
             wait = 0.0
-    _disconnect(connection)
 
 
 def _answer_instead(connection: socket.socket, reply: bytes) -> None:

@@ -38,6 +38,8 @@ DOING: Final = {
     "unanswered": "losing the reply to a call of {actor}",
     "unavailable": "answering a request of {actor} by 503",
     "throttled": "answering a request of {actor} by 429",
+    "gateway-timeout": "answering a request of {actor} by 504, though it was carried out",
+    "late-reply": "holding back the reply to {actor} until its timeout is over",
     "silent": "holding back the reply to {actor}",
     "black-hole": "losing a request of {actor}",
     "closed": "closing the connection of {actor} instead of a reply",

@@ -33,6 +33,7 @@ from sinkproof.chaos.faults.kill_job import KILL_JOB
 from sinkproof.chaos.faults.kill_worker import KILL_WORKER
 from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.late_notification import LATE
+from sinkproof.chaos.faults.late_reply import LATE_REPLY
 from sinkproof.chaos.faults.lose_notification import LOSE
 from sinkproof.chaos.faults.lose_power import LOSE_POWER
 from sinkproof.chaos.faults.lose_power_newest_file import LOSE_NEWEST
@@ -45,6 +46,7 @@ from sinkproof.chaos.faults.network_failure import NETWORK
 from sinkproof.chaos.faults.pause_briefly import PAUSE
 from sinkproof.chaos.faults.repeat_notification import REPEAT
 from sinkproof.chaos.faults.rewind_to_older_checkpoint import REWIND
+from sinkproof.chaos.faults.service_gateway_timeout import GATEWAY_TIMEOUT
 from sinkproof.chaos.faults.service_kill import SERVICE_KILL
 from sinkproof.chaos.faults.service_pause import SERVICE_PAUSE
 from sinkproof.chaos.faults.service_stop import SERVICE_STOP
@@ -58,7 +60,8 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
-    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, CLOSED, SILENT, BLACK_HOLE, SHORT_WRITE, LOSE, DECLINE),
+    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, LATE_REPLY, CLOSED, SILENT, BLACK_HOLE),
+    *(SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

@@ -144,6 +144,14 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
     ("black-hole",): "a request is taken for done when its time is over, though it was lost: fail then",
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
     ("throttled",): "a reply with the status 429 is overlooked, or mistaken: its request was not carried out",
+    ("gateway-timeout",): (
+        "a request is sent again after a reply with the status 504, though it may have been carried out: let the "
+        "target recognize the second one"
+    ),
+    ("late-reply",): (
+        "a connection goes on after a timeout, and the reply that comes late is taken for that of the next request: "
+        "close it then"
+    ),
     ("unavailable",): "a reply with the status 503 is overlooked, or mistaken: its request was not carried out",
 }
 

@@ -27,9 +27,9 @@ from sinkproof.foreach_batch.certifying_query import (
     UNANSWERED,
 )
 from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
-from sinkproof.generators.fault_sites import KINDS_AT_CALLS
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS, faults_of_replies
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
+from sinkproof.subject.names_in_code import tries_again
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
@@ -123,8 +123,7 @@ def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
     """
     yield from _errors_of_jobs(campaign)
     files = campaign.contract.given.files
-    kinds = [*KINDS_AT_CALLS, "closed"]
-    kinds += ["unavailable", "throttled"] if has_name(files, *HTTP) else []
+    kinds = [*KINDS_AT_CALLS, *faults_of_replies(files)]
     kinds += [FAIL] if tries_again(files) else []
     passed: Counter[str] = Counter()
     first, second = ({point for _, point, at in campaign.usual.trail if at == batch} for batch in (0, 1))

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
+from sinkproof.subject.reachable_lines import handles_timeouts
 
 if TYPE_CHECKING:
     from sinkproof.execution.run_result import RunResult
 
+REFUSALS: Final = ("unavailable", "throttled", "gateway-timeout")  # of HTTP, by a status
 DECIDED: Final = "checkpoint.persist.after"
 KINDS_AT_CALLS: Final = ("error", "unanswered")  # before a call to the target, and after it
 EACH: Final = 99  # more often than a certifying job passes any point
 Site = TypeVar("Site", Fault, Schedule)
 Each = TypeVar("Each")
+
+
+def faults_of_replies(files: Collection[str]) -> Iterator[str]:
+    """Kinds that strike where code in Python sends a request, as far as the code is such that they can harm it."""
+    yield "closed"
+    if handles_timeouts(files) or tries_again(files):
+        yield "late-reply"
+    yield from REFUSALS if has_name(files, *HTTP) else ()
 
 
 def passes(run_result: RunResult) -> Iterator[tuple[str, str, int]]:

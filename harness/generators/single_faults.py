@@ -19,6 +19,7 @@ from sinkproof.generators.fault_sites import (
     DECIDED,
     KINDS_AT_CALLS,
     evenly,
+    faults_of_replies,
     first_of_each,
     first_of_each_call,
     in_turn,
@@ -30,7 +31,6 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
-from sinkproof.subject.names_in_code import HTTP, has_name
 from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     LONG_WAITS_JOB,
@@ -129,13 +129,11 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
-    """The connection is closed instead of a reply; of a client of HTTP: the service refuses the request. Also in
-    recoveries before and after a commit.
+    """Replies that do not come, come late, or say that the request was refused. Also in recoveries before and after a
+    commit.
     """
-    yield from _refused(campaign, "closed")
-    if has_name(campaign.runner.files, *HTTP):
-        yield from _refused(campaign, "unavailable")
-        yield from _refused(campaign, "throttled")
+    for kind in faults_of_replies(campaign.runner.files):
+        yield from _refused(campaign, kind)
 
 
 def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:

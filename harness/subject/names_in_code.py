@@ -17,7 +17,7 @@ HOST: Final = frozenset(
     }
 )
 HOSTNAME: Final = "HOSTNAME"  # in the environment
-HTTP: Final = frozenset({"http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
+HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})
 LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "rglob", "walk", "fwalk"})

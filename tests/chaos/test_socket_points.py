@@ -14,7 +14,16 @@ from typing import Final
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import OTHER_ENDS, Closed, RefusedRequest, Throttled, Unavailable, socket_points
+from sinkproof.chaos.socket_points import (
+    OTHER_ENDS,
+    Closed,
+    GatewayTimeout,
+    RefusedRequest,
+    ReplyTooLate,
+    Throttled,
+    Unavailable,
+    socket_points,
+)
 
 CERTIFICATE: Final = Path(__file__).parents[1] / "support" / "localhost.pem"  # of no use elsewhere
 Pair = tuple[socket.socket, list[bytes]]
@@ -173,6 +182,42 @@ def test_a_request_of_http_is_refused_and_what_is_none_is_sent(
             connection.sendall(b"the body")  # of a request that is refused already
         assert connection.recv(100).startswith(reply)
     assert arrived == received
+
+
+@pytest.mark.parametrize("read", [lambda connection: connection.recv(30), read_into])
+@pytest.mark.parametrize("by", ["connected", "connected_by_tls"])
+def test_a_request_of_http_is_carried_out_and_a_gateway_answers_for_the_service(
+    by: str, read: Callable[[socket.socket], bytes], request: pytest.FixtureRequest
+) -> None:
+    connection, received = request.getfixturevalue(by)
+    with socket_points(failing(GatewayTimeout)):
+        connection.sendall(b"PUT /part HTTP/1.1\r\n\r\n")
+        reply = b"".join(iter(lambda: read(connection), b""))
+    assert GatewayTimeout("injected").reply == reply
+    assert [b"PUT /part HTTP/1.1\r\n\r\n"] == received
+
+
+@pytest.mark.parametrize("read", [lambda connection: connection.recv(30), read_into])
+@pytest.mark.parametrize("by", ["connected", "connected_by_tls"])
+def test_a_reply_comes_when_the_timeout_of_its_connection_is_over(
+    by: str, read: Callable[[socket.socket], bytes], request: pytest.FixtureRequest
+) -> None:
+    connection, received = request.getfixturevalue(by)
+    connection.settimeout(600)
+    with socket_points(failing(ReplyTooLate)):
+        connection.sendall(b"request")
+        with pytest.raises(TimeoutError):
+            read(connection)
+        assert b"done" == read(connection).rstrip(b"\0")
+    assert [b"request"] == received
+
+
+def test_without_a_timeout_a_late_reply_is_awaited(connected: Pair) -> None:
+    connection, received = connected
+    with socket_points(failing(ReplyTooLate)):
+        connection.sendall(b"request")
+        assert b"done" == connection.recv(100)
+    assert [b"request"] == received
 
 
 @pytest.mark.parametrize("read", [lambda connection: connection.recv(100), read_into])

@@ -1,6 +1,6 @@
 """Sinks that send each checkpoint by HTTP. Right: Checked, CheckedFirst. Wrong, as a status is no exception: Unchecked,
-CheckedForErrorsOfTheServer, and UncheckedFirst, which takes any status but 200 for "not there". The server is
-http_server_of_parts.py.
+CheckedForErrorsOfTheServer, UncheckedFirst, which takes any status but 200 for "not there", and CheckedThenSentAgain,
+which takes each error of a server for a request that was not carried out. The server is http_server_of_parts.py.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ class PostsUnlessTold(PostsParts):
     unknown = (404, 503)
 
 
+class PostsAgain(PostsParts):
+    def ask(self, method: str, part: str, *, body: str | None = None) -> int:
+        status = super().ask(method, part, body=body)
+        return super().ask(method, part, body=body) if status >= 500 else status
+
+
 class Checked:
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     rescales = False
@@ -109,6 +115,10 @@ class CheckedForErrorsOfTheServer(Checked):
 
 class CheckedFirst(Checked):
     made = PostsParts
+
+
+class CheckedThenSentAgain(Checked):
+    made = PostsAgain
 
 
 class UncheckedFirst(Checked):

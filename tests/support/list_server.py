@@ -8,6 +8,7 @@ import json
 import socketserver
 import sys
 from contextlib import suppress
+from typing import Any
 
 
 class UnixServer(socketserver.ThreadingUnixStreamServer):
@@ -24,12 +25,17 @@ class ListHandler(socketserver.StreamRequestHandler):
     parts: dict[str, list[object]] = {}  # noqa: RUF012
 
     def handle(self) -> None:
-        message = json.loads(self.rfile.readline() or b"{}")
-        if message:
+        with suppress(ConnectionError):  # the reply is lost, or the client dies
+            for line in self.rfile:
+                self.wfile.write(json.dumps(self.answer(json.loads(line))).encode() + b"\n")
+
+    def answer(self, message: dict[str, Any]) -> object:
+        """Whether it has the part, if rows come with it: from now on; all rows, if no part is named."""
+        if not message:
+            return [row for part in self.parts.values() for row in part]
+        if "rows" in message:
             self.parts.setdefault(message["part"], message["rows"])
-        rows = [row for part in self.parts.values() for row in part]
-        with suppress(BrokenPipeError):  # the reply is lost
-            self.wfile.write(json.dumps([] if message else rows).encode() + b"\n")
+        return message["part"] in self.parts
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,42 @@ class TimedClient:
         if not reply:
             raise ConnectionError("the server has hung up")
         return json.loads(reply)
+
+
+class OneConnection(TimedClient):
+    """Asks once more on the same connection, where a reply is that of the first question then."""
+
+    @cached_property
+    def connection(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=self.timeout)
+
+    def ask(self, **message: Any) -> Any:
+        try:
+            return self.ask_once(message)
+        except TimeoutError:
+            self.give_up()
+            return self.ask_once(message)
+
+    def give_up(self) -> None:
+        """The connection goes on."""
+
+    def ask_once(self, message: object) -> Any:
+        reply = b""
+        self.connection.sendall(json.dumps(message).encode() + b"\n")
+        while not reply.endswith(b"\n"):
+            part = self.connection.recv(1)
+            if not part:
+                raise ConnectionError("the server has hung up")
+            reply += part
+        return json.loads(reply)
+
+
+class NewConnection(OneConnection):
+    """Asks once more on another one."""
+
+    def give_up(self) -> None:
+        self.connection.close()
+        del self.connection
 
 
 class PatientClient(TimedClient):
@@ -68,6 +105,20 @@ class InsertAndGoOn(InsertAgain):
             each.result()
 
 
+class InsertUnlessThere(InsertAgain):
+    client_made = OneConnection
+
+    def is_committed(self, part: str) -> bool:
+        return bool(self.client.ask(part=part))
+
+    def record(self, part: str) -> None:
+        """Nothing: the server has it."""
+
+
+class InsertUnlessThereSafely(InsertUnlessThere):
+    client_made = NewConnection
+
+
 class InsertPatiently(InsertAgain):
     client_made = PatientClient
 
@@ -94,6 +145,18 @@ class SentWithoutTimeout(SentAgain):
     """Right."""
 
     made = InsertPatiently
+
+
+class LateRepliesTaken(SentAgain):
+    """Wrong: after a timeout each reply is that of the request before."""
+
+    made = InsertUnlessThere
+
+
+class LateRepliesLeft(SentAgain):
+    """Right."""
+
+    made = InsertUnlessThereSafely
 
 
 class SentUnderAnotherName(SentAgain):

@@ -8,12 +8,13 @@ from typing import NoReturn
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.socket_points import RAISED
 from sinkproof.reference_engine.shells.simulated.engine_faults import INJECTED, EngineFaults
 from sinkproof.reference_engine.shells.simulated.faulted_job import FaultedJob
 
 # By an attempt's process, or beside it, before this is told.
 INJECTED_THERE = (
-    *("error", "unanswered", "unavailable", "throttled", "closed", "silent", "black-hole", "short-write"),
+    *("error", "unanswered", *RAISED, "silent", "black-hole", "short-write"),
     *CALLS_LEFT,
 )
 

@@ -9,9 +9,11 @@ import pytest
 from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.native_calls import requests_without_reply
+from sinkproof.generators.single_faults import refused_requests
 from sinkproof.reference_engine.shells.process import attempt_host
 from sinkproof.subject.loading import load
 from sinkproof.subject.reachable_lines import handles_timeouts
@@ -42,6 +44,26 @@ def test_what_is_sent_again_when_its_timeout_is_over_is_there_once_or_twice(
     assert len(STAGES) == 2
     assert found == {finding.oracle for finding in results.findings}
     assert results.coverage.stages[1].run > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("LateRepliesTaken", {"O1"}), ("LateRepliesLeft", set())])
+def test_a_connection_that_goes_on_after_a_timeout_has_the_replies_of_other_requests(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    contract, scratch = load(f"{SUBJECTS}:{name}"), Scratch(name="late", path=tmp_path, shell="process")
+    late = Stage(
+        name="late",
+        schedules=lambda campaign: (
+            schedule for schedule in refused_requests(campaign) if schedule.faults[-1].kind == "late-reply"
+        ),
+    )
+    with process_runner(contract, scratch) as runner:
+        results = CampaignResults(contract=contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([late])
+    assert found == {finding.oracle for finding in results.findings}
+    assert ([], []) == (results.unknowns, results.coverage.unfired)
+    assert results.coverage.stages[0].run > 3
 
 
 @pytest.mark.usefixtures("watch_of_system_calls")

@@ -1,4 +1,6 @@
-"""A request of HTTP is not carried out, and its reply says so by a status: no client raises for that by itself."""
+"""A reply of HTTP says by its status that a request was not carried out, or that this is not known: no client raises
+for that by itself.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from sinkproof.subject.scratch import Scratch
 SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
-REFUSALS = {"unavailable", "throttled"}
+REFUSALS = {"unavailable", "throttled", "gateway-timeout"}
 STAGE = next(stage for stage in PROCESS_PLAN if stage.name == "unanswered calls")
 REFUSED = Stage(
     name="refused",
@@ -37,6 +39,7 @@ RUNS_LEAST = 10
         ("Unchecked", STAGE, {"O1"}),
         ("CheckedForErrorsOfTheServer", REFUSED, {"O1"}),
         ("UncheckedFirst", REFUSED, {"O2"}),
+        ("CheckedThenSentAgain", REFUSED, {"O2"}),
         pytest.param("Checked", REFUSED, set(), marks=pytest.mark.longer),
         ("CheckedFirst", REFUSED, set()),
     ],
