@@ -288,7 +288,7 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
-        tried = lines_never_run.more_data(self.runner.files)
+        tried = lines_never_run.more_data(self.runner.files, beside_service=self.has_breakable_service)
         return [job for schedules in tried for job in self._try_in_turn(schedules())]
 
     def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
@@ -40,6 +41,7 @@ from sinkproof.workload.jobs import (
 from sinkproof.workload.rows import HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
 
 Schedules = Callable[[], Iterator[Schedule]]
+LATE_DEATHS: Final = 5
 NOTIFIED: Final = "notify_complete.before"
 DEATHS: Final = {"kill-job": (DECIDED, NOTIFIED)}
 OTHERS: Final = {"stop": (NOTIFIED, "write.after"), "error": CALLS, "unanswered": CALLS}
@@ -92,8 +94,17 @@ def hundreds_of_checkpoints() -> Iterator[Schedule]:
 
 
 def late_death_of_hundreds() -> Iterator[Schedule]:
-    """What a restored sink asks for is thousands of bytes by then: more than a buffer of its code may take."""
-    yield Schedule((Fault(COORDINATOR, DECIDED, HUNDREDS_OF_CHECKPOINTS, "kill-job"),), job=HUNDREDS_OF_CHECKPOINTS_JOB)
+    """What a restored sink asks for is thousands of bytes by then, or stands in a list with more than a thousand parts,
+    whatever the code says: services give pages of 10, 100 or 1,000.
+    """
+    return islice(late_deaths_of_hundreds(), 1)
+
+
+def late_deaths_of_hundreds() -> Iterator[Schedule]:
+    """A page that has no order may hold the one part that was not committed."""
+    for checkpoint in range(HUNDREDS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS - LATE_DEATHS, -1):
+        death = Fault(COORDINATOR, DECIDED, checkpoint, "kill-job")
+        yield Schedule((death,), job=HUNDREDS_OF_CHECKPOINTS_JOB)
 
 
 def _zombie(point: str, *, job: str) -> Schedule:
@@ -126,25 +137,28 @@ BYTES: Final = 1 << 16, 1 << 23  # of a buffer or a piece: larger ones are not r
 MORE_DATA: Final = (  # numbers in the code, the least and the most, from which on it may matter
     ((MANY_CHECKPOINTS - 1, HUNDREDS_OF_CHECKPOINTS), hundreds_of_checkpoints),
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), many_chunks),
-    ((1 << 10, 1 << 13), late_death_of_hundreds),
     (BYTES, large_values),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
 )
-EVERY_MORE_DATA: Final = [*(schedules for _, schedules in MORE_DATA), one_large_checkpoint]  # of unknown code
+FOR_ALL: Final = [late_death_of_hundreds, one_large_checkpoint]
+EVERY_MORE_DATA: Final = [*(schedules for _, schedules in MORE_DATA), *FOR_ALL]  # of unknown code
 FOR_HUNDREDS, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
 NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARGE_VALUES_JOB}
 
 
-def more_data(files: Collection[str]) -> list[Schedules]:
+def more_data(files: Collection[str], *, beside_service: bool = False) -> list[Schedules]:
     """Schedules of jobs with as much of something as may begin to matter in this code, or in any. No files: the code
-    is a command's, and unknown.
+    is a command's, and unknown. `beside_service`: hundreds of transactions take a minute.
     """
     if not files:
         return EVERY_MORE_DATA
     matters = [FOR_DIGESTS] if makes_digests(files) else []
-    matters += [FOR_HUNDREDS] if counts_in_bytes(files) or keeps_what_grows_elsewhere(files) else []
+    grows = keeps_what_grows_elsewhere(files)
+    matters += [FOR_HUNDREDS] if counts_in_bytes(files) or grows else []
     found = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
-    return [*(schedules for _, schedules in found), one_large_checkpoint]
+    of_numbers = [schedules for _, schedules in found]
+    deaths = [late_deaths_of_hundreds] if grows else [] if beside_service else [late_death_of_hundreds]
+    return [*of_numbers, *deaths, one_large_checkpoint]
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:

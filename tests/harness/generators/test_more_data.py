@@ -18,6 +18,7 @@ from sinkproof.generators.lines_never_run import (
     jobs_with_new_calls,
     large_values,
     late_death_of_hundreds,
+    late_deaths_of_hundreds,
     many_chunks,
     more_data,
     one_large_checkpoint,
@@ -41,7 +42,7 @@ PIECE = ("line(pieces.py:7)", WRITE, "line(pieces.py:8)", "syscall(rename rows)"
         ("chunk = 300", [hundreds_of_checkpoints, many_chunks], ["hundreds-of-checkpoints"]),
         ("piece = 8 * 1024 * 1024", [large_values, far_larger_data], ["large-values"]),
         ("piece = 1 << 16", [large_values, far_larger_data], ["large-values"]),
-        ("rows = 5000", [late_death_of_hundreds, far_larger_data], []),
+        ("rows = 5000", [far_larger_data], []),
         ("rows = 50_000", [far_larger_data], []),
         ("digest = hashlib.md5(key)", [far_larger_data], []),
         ("number = c_uint8(number)", [hundreds_of_checkpoints], []),
@@ -54,13 +55,21 @@ def test_numbers_in_the_code_say_which_jobs_come(
 ) -> None:
     (tmp_path / "sink.py").write_text(text)
     files = [str(tmp_path / "sink.py")]
-    assert ([*expected, one_large_checkpoint], jobs) == (more_data(files), jobs_with_new_calls(files))
+    deaths = late_deaths_of_hundreds if "PFADD" in text else late_death_of_hundreds
+    assert ([*expected, deaths, one_large_checkpoint], jobs) == (more_data(files), jobs_with_new_calls(files))
+    assert (deaths is late_deaths_of_hundreds) is (deaths in more_data(files, beside_service=True))
 
 
 def test_unknown_code_gets_all_jobs_with_more_data() -> None:
-    assert {hundreds_of_checkpoints, many_chunks, large_values, far_larger_data, one_large_checkpoint} <= {
-        *more_data(())
-    }
+    every = {hundreds_of_checkpoints, many_chunks, large_values, far_larger_data}
+    assert {*every, late_death_of_hundreds, one_large_checkpoint} == {*more_data(())}
+
+
+def test_a_job_with_hundreds_of_checkpoints_dies_late() -> None:
+    late = [str(schedule) for schedule in late_deaths_of_hundreds()]
+    point = "job=hundreds-of-checkpoints checkpoint.persist.after"
+    assert [f"{point}#{at}=kill-job" for at in (600, 599, 598, 597, 596)] == late
+    assert late[:1] == [*map(str, late_death_of_hundreds())]
 
 
 def test_four_large_values_are_more_than_a_piece_of_eight_megabytes() -> None:
