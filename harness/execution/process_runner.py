@@ -199,7 +199,7 @@ class ProcessRunner(ScheduleRunner):
     def target_may_expire(self) -> bool:
         """No: files that no contract says anything of, and a watched run has not connected to anything."""
         contract = self.contract
-        if contract.kind != "sink" or contract.is_ours or self.scratch.services.used:
+        if contract.kind not in ("sink", "command") or contract.is_ours or self.scratch.services.used:
             return True
         has_limit = contract.expires_after is not None or any(map(contract.offers, ("expire", "maintain")))
         if has_limit or has_name(self.files, "clock"):  # a target of its own, in Python, reads `scratch.clock`

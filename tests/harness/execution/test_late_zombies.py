@@ -16,6 +16,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import several_messages
 from sinkproof.reference_engine.shells.carry_out_effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
+from sinkproof.subject.command_contract import locator
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import OUTAGE_SECONDS
@@ -25,8 +26,8 @@ ZOO: Final = Path(__file__).parents[2] / "zoo"
 
 def run(member: str, schedule: str, folder: Path) -> RunResult:
     file, _, name = member.partition(":")
-    locator = f"{ZOO / file}.py:{name}" if name else member
-    with ScheduleRunner(load(locator), Scratch(name="late", path=folder)) as runner:
+    place = f"{ZOO / file}.py:{name}" if name else member
+    with ScheduleRunner(load(place), Scratch(name="late", path=folder)) as runner:
         return runner.run(parse(schedule))
 
 
@@ -118,6 +119,17 @@ def test_no_day_removes_files_but_by_the_sink_itself(
         run_result = runner.run(parse("job=outage checkpoint.persist.after#1=kill-job"))
     assert (oracles, finishes) == ({each.oracle for each in run_result.anomalies}, run_result.finished)
     assert finishes or "TransactionLost" in str(noted(run_result, "raised"))
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(("mode", "oracles"), [("aging", {"O1", "O6"}), ("", set())])
+def test_no_day_removes_files_but_by_a_command_itself(mode: str, oracles: set[str], tmp_path: Path) -> None:
+    command = f"perl {ZOO.parent}/support/commands/sink.pl {mode}"
+    reader = "sh -c 'cat $SINKPROOF_SCRATCH/out-* 2>/dev/null || true'"
+    contract = load(locator(command, reader, "EXACTLY_ONCE"))
+    with process_runner(contract, Scratch(name="late", path=tmp_path, shell="process")) as runner:
+        run_result = runner.run(parse("job=outage checkpoint.persist.after#2=kill-job"))
+    assert oracles == {each.oracle for each in run_result.anomalies}
 
 
 @pytest.mark.parametrize("pair", ["memory/two-phase", "memory/masked", "memory/write-ahead-upsert"])

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # Each checkpoint of each subtask becomes one file, by one rename, under a name that is always the same. With the word
 # "wrong" rows are appended, and a second file notes that: right around its calls, wrong between these two. With the word
-# "hurried" it makes visible what is pending when it gets SIGTERM; with "calm" it just exits then.
+# "hurried" it makes visible what is pending when it gets SIGTERM; with "calm" it just exits then. With "aging" it ends
+# where a file is older than a day.
 use strict; use warnings; use JSON::PP; use MIME::Base64; $| = 1;
 my ($folder, $subtask, $generation) = @ENV{qw(SINKPROOF_SCRATCH SINKPROOF_SUBTASK SINKPROOF_GENERATION)};
 my ($wrong, $rows, %pending) = (($ARGV[0] // "") eq "wrong", "");
@@ -25,6 +26,7 @@ $SIG{TERM} = $asked{$ARGV[0] // ""} // "DEFAULT";
 while (my $line = <STDIN>) {
   my ($ask, $reply) = (decode_json($line), {ok => JSON::PP::true}); my ($call, $id) = @$ask{qw(call checkpoint_id)};
   if ($call eq "open") {
+    if (($ARGV[0] // "") eq "aging") { -M $_ < 1 or die "$_ is too old" for glob("$folder/out-*"); }
     for my $old (@{$ask->{restored}}) { my $state = decode_json(decode_base64($old->{state}));
       publish($old->{subtask}, $_, $state->{$_}) for sort { $a <=> $b } keys %$state; } }
   elsif ($call eq "write") { $rows .= "[$_->{split}, $_->{offset}]\n" for @{$ask->{rows}}; }
