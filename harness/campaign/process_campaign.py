@@ -30,6 +30,7 @@ from sinkproof.generators import (
 from sinkproof.generators.combinations import DECISIONS
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
+from sinkproof.generators.zombies_and_deaths import zombies_waited_for
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.names_in_code import sees_its_host
 from sinkproof.subject.numbers_in_code import long_wait_seconds
@@ -242,8 +243,7 @@ class ProcessCampaign(CampaignInProcesses):
             self.run_schedules(left)
 
     def zombies_waited_for(self) -> Iterator[Schedule]:
-        seconds = long_wait_seconds(self.runner.files)
-        return single_faults.zombies_waited_for([*self.waited_for], wait_seconds=seconds)
+        return zombies_waited_for([*self.waited_for], wait_seconds=long_wait_seconds(self.runner.files))
 
     def pass_midnight(self) -> None:
         """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""
@@ -288,7 +288,7 @@ class ProcessCampaign(CampaignInProcesses):
 
     def _try_more_data(self) -> list[str]:
         """Jobs that were given up."""
-        tried = lines_never_run.more_data(self.runner.files, beside_service=self.has_breakable_service)
+        tried = lines_never_run.more_data(self.runner.files)
         return [job for schedules in tried for job in self._try_in_turn(schedules())]
 
     def _try_in_turn(self, schedules: Iterable[Schedule]) -> list[str]:

@@ -21,6 +21,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.reports.document import Finding
 from sinkproof.workload.jobs import (
+    DOZENS_OF_CHECKPOINTS_JOB,
     EDGE_CASE_VALUES_JOB,
     EQUAL_ROWS_JOB,
     FAR_LARGER_DATA_JOB,
@@ -110,11 +111,13 @@ FORGOTTEN: Final = (
 MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
 )
+LONG_LIST: Final = "a list of what is there is longer than a page: read all of them, or ask for the one name"
 READ_ONCE: Final = "what one read of a connection brings is taken for a whole reply, which may come in pieces"
 TOO_SMALL: Final = "an offset is kept as a number that is too small for it, or not exact: of 32 bits, or floating"
 UNFENCED, FENCED = "R10", "raised: Fenced"  # the cause, and what a timeline says of an attempt that was refused
 SITUATIONS: Final = {
     **dict.fromkeys((TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB), NUMBERS_AS_TEXTS),
+    DOZENS_OF_CHECKPOINTS_JOB: LONG_LIST,
     **dict.fromkeys((ZOMBIE_VERY_LATE_JOB, HUNDREDS_OF_CHECKPOINTS_JOB), FORGOTTEN),
     **dict.fromkeys(WALL_CLOCK_JOBS, DATES),
     **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from sinkproof.chaos.clock import now
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.unanswered_call import CALLS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
@@ -27,6 +28,7 @@ from sinkproof.subject.numbers_in_code import (
 )
 from sinkproof.workload.job_plans import FAILURES_TOLERATED
 from sinkproof.workload.jobs import (
+    DOZENS_OF_CHECKPOINTS_JOB,
     EMPTY_BATCHES_JOB,
     FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
@@ -38,10 +40,11 @@ from sinkproof.workload.jobs import (
     ONE_LARGE_CHECKPOINT_JOB,
     TWELVE_SINKS_JOB,
 )
-from sinkproof.workload.rows import HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
+from sinkproof.workload.rows import DOZENS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
 
 Schedules = Callable[[], Iterator[Schedule]]
 LATE_DEATHS: Final = 5
+DOZENS_SECONDS_MOST: Final = 8.0  # ten times as many checkpoints take ten times as long
 NOTIFIED: Final = "notify_complete.before"
 DEATHS: Final = {"kill-job": (DECIDED, NOTIFIED)}
 OTHERS: Final = {"stop": (NOTIFIED, "write.after"), "error": CALLS, "unanswered": CALLS}
@@ -93,18 +96,24 @@ def hundreds_of_checkpoints() -> Iterator[Schedule]:
     yield from (_zombie(point, job=HUNDREDS_OF_CHECKPOINTS_JOB) for point in (NOTIFIED, "write.before"))
 
 
-def late_death_of_hundreds() -> Iterator[Schedule]:
-    """What a restored sink asks for is thousands of bytes by then, or stands in a list with more than a thousand parts,
-    whatever the code says: services give pages of 10, 100 or 1,000.
+def late_death() -> Iterator[Schedule]:
+    """What a restored sink asks for is thousands of bytes by then, or stands in a list with more than a hundred parts,
+    or a thousand, whatever the code says: services give pages. Not a thousand where a hundred take long.
     """
-    return islice(late_deaths_of_hundreds(), 1)
+    return islice(late_deaths(), 2)
 
 
-def late_deaths_of_hundreds() -> Iterator[Schedule]:
+def late_deaths() -> Iterator[Schedule]:
     """A page that has no order may hold the one part that was not committed."""
-    for checkpoint in range(HUNDREDS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS - LATE_DEATHS, -1):
-        death = Fault(COORDINATOR, DECIDED, checkpoint, "kill-job")
-        yield Schedule((death,), job=HUNDREDS_OF_CHECKPOINTS_JOB)
+    began = now()
+    yield _late_death(DOZENS_OF_CHECKPOINTS, job=DOZENS_OF_CHECKPOINTS_JOB)
+    if now() - began < DOZENS_SECONDS_MOST:
+        last = HUNDREDS_OF_CHECKPOINTS
+        yield from (_late_death(last - number, job=HUNDREDS_OF_CHECKPOINTS_JOB) for number in range(LATE_DEATHS))
+
+
+def _late_death(checkpoint: int, *, job: str) -> Schedule:
+    return Schedule((Fault(COORDINATOR, DECIDED, checkpoint, "kill-job"),), job=job)
 
 
 def _zombie(point: str, *, job: str) -> Schedule:
@@ -140,15 +149,15 @@ MORE_DATA: Final = (  # numbers in the code, the least and the most, from which 
     (BYTES, large_values),
     ((LARGE_BATCH_ROWS + 1, BUCKETS_MOST), far_larger_data),
 )
-FOR_ALL: Final = [late_death_of_hundreds, one_large_checkpoint]
+FOR_ALL: Final = [late_death, one_large_checkpoint]
 EVERY_MORE_DATA: Final = [*(schedules for _, schedules in MORE_DATA), *FOR_ALL]  # of unknown code
 FOR_HUNDREDS, FOR_DIGESTS = MORE_DATA[0], MORE_DATA[-1]
 NEW_CALLS_IN: Final = {MORE_DATA[0][0]: HUNDREDS_OF_CHECKPOINTS_JOB, BYTES: LARGE_VALUES_JOB}
 
 
-def more_data(files: Collection[str], *, beside_service: bool = False) -> list[Schedules]:
+def more_data(files: Collection[str]) -> list[Schedules]:
     """Schedules of jobs with as much of something as may begin to matter in this code, or in any. No files: the code
-    is a command's, and unknown. `beside_service`: hundreds of transactions take a minute.
+    is a command's, and unknown.
     """
     if not files:
         return EVERY_MORE_DATA
@@ -157,8 +166,7 @@ def more_data(files: Collection[str], *, beside_service: bool = False) -> list[S
     matters += [FOR_HUNDREDS] if counts_in_bytes(files) or grows else []
     found = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
     of_numbers = [schedules for _, schedules in found]
-    deaths = [late_deaths_of_hundreds] if grows else [] if beside_service else [late_death_of_hundreds]
-    return [*of_numbers, *deaths, one_large_checkpoint]
+    return [*of_numbers, late_deaths if grows else late_death, one_large_checkpoint]
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:

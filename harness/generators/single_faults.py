@@ -33,7 +33,6 @@ from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
-    LONG_WAITS_JOB,
     NULL_CHARACTERS_JOB,
     OTHER_HOSTS_JOB,
     REUSED_PROCESS_JOB,
@@ -48,8 +47,6 @@ ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repai
 TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "notify_complete.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
-WAITED_FOR_MOST: Final = 6  # each takes some seconds; half of them where it is more than five
-SHORT_WAIT_SECONDS: Final = 5.0
 IN_COMMIT_MOST: Final = 60  # passes of lines
 PAUSES_IN_A_RUN: Final = 4  # of one attempt; of eight a seventh do not find their points
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
@@ -268,13 +265,6 @@ def otherwise_at(kills: Sequence[Fault]) -> Iterator[Schedule]:
         last = {fault.point: fault for fault in faults}
         groups.append([Schedule((fault,)) for fault in dict.fromkeys((*first.values(), *last.values()))])
     yield from in_turn(groups)
-
-
-def zombies_waited_for(schedules: Sequence[Schedule], *, wait_seconds: float) -> Iterator[Schedule]:
-    """Some of them again, where other attempts wait for so long that they may give up, or take the lock by force."""
-    every = [*dict.fromkeys(replace(schedule, job=LONG_WAITS_JOB) for schedule in schedules)]
-    most = WAITED_FOR_MOST if wait_seconds <= SHORT_WAIT_SECONDS else WAITED_FOR_MOST // 2
-    yield from dict.fromkeys(every[step * (len(every) - 1) // (most - 1)] for step in range(most) if every)
 
 
 def kills_at_lines(campaign: CampaignView) -> Iterator[Schedule]:

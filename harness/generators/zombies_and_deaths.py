@@ -1,4 +1,5 @@
-"""Zombies that resume and then die, that resume when two successors have been there, or without their connection.
+"""Zombies that resume and then die, that others have waited for, that resume when two successors have been there, or
+without their connection.
 
 A commit of several steps repairs what a dead attempt has left, until a zombie dies in the middle of one that is done
 already. A fence may tell an attempt from its successor, and not from the one after that; and it may hold for the
@@ -7,7 +8,8 @@ connection that was fenced, and not for the one that a client opens instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.points import is_interior
@@ -17,11 +19,15 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 from sinkproof.generators.interleavings import within
+from sinkproof.workload.jobs import LONG_WAITS_JOB
 
 COMMIT: Final = "notify_complete"
 CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")
 CUT_OFF_MOST: Final = 12  # in each of these calls
 ZOMBIES_MOST: Final = 24  # lines of a commit, evenly: at each of them a run tells what the zombie goes on with
+
+WAITED_FOR_MOST: Final = 6  # each takes some seconds; half of them where it is more than five
+SHORT_WAIT_SECONDS: Final = 5.0
 
 
 def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
@@ -84,3 +90,15 @@ def _after_it_resumed(run: RunResult, fault: Fault, *, until: str) -> Iterator[t
             call = point.removesuffix(".before")
         elif point == f"{until}.after":
             return
+
+
+def zombies_waited_for(schedules: Sequence[Schedule], *, wait_seconds: float) -> Iterator[Schedule]:
+    """Some of them again, where other attempts wait for so long that they may give up, or take the lock by force. At
+    the first and the last of these places the zombie is killed then: what it would do may hide what others did.
+    """
+    every = [*dict.fromkeys(replace(schedule, job=LONG_WAITS_JOB) for schedule in schedules)]
+    most = WAITED_FOR_MOST if wait_seconds <= SHORT_WAIT_SECONDS else WAITED_FOR_MOST // 2
+    chosen = [*dict.fromkeys(every[step * (len(every) - 1) // (most - 1)] for step in range(most) if every)]
+    ends = dict.fromkeys((*chosen[:1], *chosen[-1:]))
+    yield from chosen
+    yield from (replace(each, faults=(replace(each.faults[0], kind="hang"),)) for each in ends)

@@ -28,6 +28,7 @@ from sinkproof.workload.job_plans import (
 )
 from sinkproof.workload.made_jobs import MADE, made_job
 from sinkproof.workload.rows import (
+    DOZENS_OF_CHECKPOINTS_INPUT,
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
@@ -72,6 +73,7 @@ ZOMBIE_LATE_JOB: Final = "zombie-late"
 SLOW_DETECTION_JOB: Final = "slow-detection"
 LATE_FIRST_ROWS_JOB: Final = "late-first-rows"
 ZOMBIE_VERY_LATE_JOB: Final = "zombie-very-late"
+DOZENS_OF_CHECKPOINTS_JOB: Final = "dozens-of-checkpoints"
 HUNDREDS_OF_CHECKPOINTS_JOB: Final = "hundreds-of-checkpoints"
 SCALE_IN_JOB: Final = "scale-in"
 SCALE_OUT_JOB: Final = "scale-out"
@@ -192,6 +194,7 @@ EVERY_JOB: Final = {
         source=MANY_CHECKPOINTS_INPUT,
         timing=Timing(suspended=ZOMBIE_VERY_LATE_MS),
     ),
+    DOZENS_OF_CHECKPOINTS_JOB: _spec("sixty checkpoints", source=DOZENS_OF_CHECKPOINTS_INPUT),
     HUNDREDS_OF_CHECKPOINTS_JOB: _spec(
         "six hundred checkpoints; a suspended attempt resumes after them",
         source=HUNDREDS_OF_CHECKPOINTS_INPUT,

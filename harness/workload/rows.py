@@ -21,6 +21,7 @@ ROWS_PER_SPLIT: Final = 3 * BATCHES_PER_CHECKPOINT * BATCH_ROWS
 KEYS_PER_SPLIT: Final = 5
 EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
 MANY_CHECKPOINTS: Final = 12  # each batch has one row
+DOZENS_OF_CHECKPOINTS: Final = 60
 HUNDREDS_OF_CHECKPOINTS: Final = 600  # the same, and some more while a zombie is replaced
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
 MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least twelve chunks of up to 600 rows
@@ -243,6 +244,9 @@ EQUAL_ROWS_INPUT: Final = _input(make_equal_row)
 SHARED_KEYS_INPUT: Final = _input(make_row_with_shared_key)
 MANY_CHECKPOINTS_INPUT: Final = _input(make_row, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
 IN_TURN_INPUT: Final = _input(make_row_in_turn, rows=MANY_CHECKPOINTS * BATCHES_PER_CHECKPOINT, batch_rows=1)
+DOZENS_OF_CHECKPOINTS_INPUT: Final = _input(
+    make_row, rows=(DOZENS_OF_CHECKPOINTS + 2) * BATCHES_PER_CHECKPOINT, batch_rows=1
+)
 HUNDREDS_OF_CHECKPOINTS_INPUT: Final = _input(
     make_row, rows=(HUNDREDS_OF_CHECKPOINTS + 20) * BATCHES_PER_CHECKPOINT, batch_rows=1
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators import lines_never_run
 from sinkproof.generators.lines_never_run import (
     far_larger_data,
     hundreds_of_checkpoints,
     jobs_with_new_calls,
     large_values,
-    late_death_of_hundreds,
-    late_deaths_of_hundreds,
+    late_death,
+    late_deaths,
     many_chunks,
     more_data,
     one_large_checkpoint,
@@ -55,21 +57,27 @@ def test_numbers_in_the_code_say_which_jobs_come(
 ) -> None:
     (tmp_path / "sink.py").write_text(text)
     files = [str(tmp_path / "sink.py")]
-    deaths = late_deaths_of_hundreds if "PFADD" in text else late_death_of_hundreds
+    deaths = late_deaths if "PFADD" in text else late_death
     assert ([*expected, deaths, one_large_checkpoint], jobs) == (more_data(files), jobs_with_new_calls(files))
-    assert (deaths is late_deaths_of_hundreds) is (deaths in more_data(files, beside_service=True))
 
 
 def test_unknown_code_gets_all_jobs_with_more_data() -> None:
     every = {hundreds_of_checkpoints, many_chunks, large_values, far_larger_data}
-    assert {*every, late_death_of_hundreds, one_large_checkpoint} == {*more_data(())}
+    assert {*every, late_death, one_large_checkpoint} == {*more_data(())}
 
 
-def test_a_job_with_hundreds_of_checkpoints_dies_late() -> None:
-    late = [str(schedule) for schedule in late_deaths_of_hundreds()]
-    point = "job=hundreds-of-checkpoints checkpoint.persist.after"
-    assert [f"{point}#{at}=kill-job" for at in (600, 599, 598, 597, 596)] == late
-    assert late[:1] == [*map(str, late_death_of_hundreds())]
+@pytest.mark.parametrize(("seconds", "hundreds"), [(1.0, (600, 599, 598, 597, 596)), (60.0, ())])
+def test_a_job_dies_after_sixty_checkpoints_and_after_hundreds_if_that_does_not_take_long(
+    seconds: float, hundreds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = count(0.0, seconds)
+    monkeypatch.setattr(lines_never_run, "now", lambda: next(times))
+    late = [str(schedule) for schedule in late_deaths()]
+    assert [
+        "job=dozens-of-checkpoints checkpoint.persist.after#60=kill-job",
+        *(f"job=hundreds-of-checkpoints checkpoint.persist.after#{at}=kill-job" for at in hundreds),
+    ] == late
+    assert late[:2] == [*map(str, late_death())]
 
 
 def test_four_large_values_are_more_than_a_piece_of_eight_megabytes() -> None:
