@@ -20,7 +20,7 @@ from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, FAIL, KILL, LOSE, UNANSWERED
 from sinkproof.foreach_batch.failing_jobs import FAILING
-from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
+from sinkproof.foreach_batch.followed_schedules import FaultsInside, followed
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
     WITHOUT_COPIES,
@@ -107,8 +107,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
                 simulated_query(contract, scratch, progress=progress) as query,
                 _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
             ):
-                ending, state, trail = follow(query, schedule, inside=inside)
-                return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
+                return followed(query, schedule, inside=inside)[0]
         with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
             if done.no_result:

@@ -11,14 +11,13 @@ from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line, is_system_call
+from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_COMMIT,
-    EARLY,
     ERROR,
     KILL,
     LOSE,
@@ -26,8 +25,8 @@ from sinkproof.foreach_batch.certifying_query import (
     SMALLER_CLUSTER_JOB,
     UNANSWERED,
 )
-from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
-from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults, run_result
+from sinkproof.foreach_batch.followed_schedules import FaultsInside, followed
+from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
@@ -104,16 +103,7 @@ def _planned(
 def strike(schedule: Schedule, inside: FaultsInside, query: SimulatedQuery, *, results: FunctionResults) -> None:
     outward = results.coverage.outward
     results.progress.step(str(schedule), 0)
-    ending, state, trail = follow(query, schedule, inside=inside)
-    result = run_result(
-        *(query.contract, schedule, ending),
-        injected=state.faults,
-        line=state.line,
-        trail=trail,
-        ignored=(EARLY,),
-        fields=results.fields,
-    )
-    results.coverage.saw(point for _, point, _ in trail if not is_system_call(point))
+    result, _ = followed(query, schedule, results=results, inside=inside)
     results.add(result)
     if schedule in outward.calls:
         outward.calls[schedule] = result.fired

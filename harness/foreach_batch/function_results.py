@@ -12,7 +12,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import ShellOutcome
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call, sentence
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
@@ -167,13 +167,14 @@ def run_result(
     line: SourceLine | None = None,
     trail: Sequence[tuple[int, str, int]] = (),
     kills: int = 0,
-    ignored: Collection[str] = (),
-    fields: Fields | None = None,
+    results: FunctionResults | None = None,
 ) -> RunResult:
     """`injected`: the faults that found their point; None: all. `trail`: (runs before, point, batch) of every point
-    passed; the history is made of it. `ignored`: oracles. `fields`: that the reader shows.
+    passed; the history is made of it. `results`: of a campaign: early rows are found in the standard query only then.
     """
     struck = schedule.faults if injected is None else injected
+    counts_early = results is None or schedule.job == STANDARD
+    fields = None if results is None else results.fields
     ledger, ordered = named_query(schedule.job).ledger, Claim.ORDER_PER_KEY in contract.claims
     history: list[tuple[Any, ...]] = []
     for at, (start, point, batch) in enumerate(trail):
@@ -187,7 +188,7 @@ def run_result(
         anomalies=tuple(
             each
             for each in anomalies_of(ending, contract.rows, ordered=ordered, fields=fields, ledger=ledger)
-            if each.oracle not in ignored
+            if counts_early or each.oracle != EARLY
         ),
         trace=[],
         names=(COORDINATOR,),

@@ -12,7 +12,7 @@ from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, KILL, LOSE, POINTS
+from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, POINTS
 from sinkproof.foreach_batch.function_campaign import EXPERIMENTS_LEAST
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import can_be_copied
@@ -97,8 +97,7 @@ class StreamingFunctionCampaign(Campaign):
                 experiment.ending,
                 injected=experiment.injected,
                 line=experiment.line,
-                ignored=(EARLY,),
-                fields=results.fields,
+                results=results,
             )
         )
 
