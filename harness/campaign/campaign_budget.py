@@ -120,8 +120,7 @@ def run_campaign(
     outcome = conclude(results, seconds=now() - began, closure=closure)
     if not lacks_required_stages(results):
         return outcome
-    left = [each.name for each in results.coverage.stages if not (each.finished or each.skipped or each.cut)]
-    return replace(outcome, ended_before=left[0] if left else "")
+    return replace(outcome, ended_before=results.coverage.stage_left_out())
 
 
 def _simulated(
@@ -242,19 +241,5 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     results.notes += [why_deferred] if why_deferred else []
-    return ShellOutcome(
-        result=results.document(seconds=seconds, closure=closure),
-        findings=results.findings,
-        unknowns=unknowns,
-        never_struck=() if deferred else coverage.never_struck(),
-        deferred=why_deferred,
-        lines_passed=frozenset(coverage.lines_passed),
-        lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
-        lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
-        lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
-        calls_passed=frozenset(coverage.calls_passed()),
-        calls_failed=frozenset(coverage.calls_failed),
-        own_code=results.own_code,
-        not_compared=results.not_compared,
-        judged=results.log.runs,
-    )
+    outcome = replace(results.outcome(seconds=seconds, closure=closure), unknowns=unknowns, deferred=why_deferred)
+    return replace(outcome, never_struck=()) if deferred else outcome

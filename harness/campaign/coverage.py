@@ -157,9 +157,9 @@ class Coverage:
         """Protocol steps that were passed, or should have been, and at which no fault was injected."""
         return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.examined(point))
 
-    def calls_passed(self) -> set[tuple[str, str]]:
-        """Each kind of call to the target, with each way in which it can fail there."""
-        return {(point, kind) for point in self.passed for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)}
+    def stage_left_out(self) -> str:
+        """The first one that did not come to its end, for no reason but the end of the campaign; empty: none."""
+        return next((each.name for each in self.stages if not (each.finished or each.skipped or each.cut)), "")
 
     def lines_unstruck(self) -> list[str]:
         return sorted(line for line in self.lines_passed if not self.examined(line))
@@ -168,3 +168,8 @@ class Coverage:
         """Whether each of these kinds was injected at nine in ten of the executed lines."""
         passed = self.lines_passed
         return all(len(passed - self.lines_by_kind[kind]) <= LINES_UNSTRUCK_MOST * len(passed) for kind in kinds)
+
+
+def ways_to_fail(points: Iterable[str]) -> set[tuple[str, str]]:
+    """Each of them at which calls to the target fail, with each way in which they can."""
+    return {(point, kind) for point in points for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage
+from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage, ways_to_fail
 from sinkproof.campaign.finding_text import (
     contents_of,
     effects,
@@ -134,6 +134,24 @@ class CampaignResults:
             never_struck=(),
             own_code=self.own_code,
             not_compared=self.not_compared,
+        )
+
+    def outcome(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellOutcome:
+        coverage = self.coverage
+        return ShellOutcome(
+            result=self.document(seconds=seconds, closure=closure),
+            findings=self.findings,
+            unknowns=self.unknowns,
+            never_struck=coverage.never_struck(),
+            lines_passed=frozenset(coverage.lines_passed),
+            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
+            lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+            lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
+            calls_passed=frozenset(ways_to_fail(coverage.passed)),
+            calls_failed=frozenset(coverage.calls_failed),
+            own_code=self.own_code,
+            not_compared=self.not_compared,
+            judged=self.log.runs,
         )
 
     def replay_line(self, schedule: Schedule) -> str:

@@ -266,9 +266,7 @@ class SimulatedFunctionCampaign(Campaign):
         yield from (Schedule((fault,), job=SMALLER_CLUSTER_JOB) for fault in experiments[:EXPERIMENTS_LEAST])
 
     def left_out(self) -> str:
-        """The first stage that did not come to its end because the budget has ended; empty if there is none."""
-        stages = self.results.coverage.stages if self.should_stop(self.results) else ()
-        return next((each.name for each in stages if not (each.finished or each.skipped or each.cut)), "")
+        return self.results.coverage.stage_left_out() if self.should_stop(self.results) else ""
 
     def closure(self) -> ClosureResult:
         """Counts all states. After the stages, because a state may have been reached again after its run."""

@@ -7,10 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sinkproof.campaign.coverage import SINK
+from sinkproof.campaign.coverage import ways_to_fail
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import ShellOutcome
-from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call, sentence
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
@@ -50,6 +49,7 @@ class FunctionResults(CampaignResults):
 
     def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:
         super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
+        self.own_code = contract.given.own_code
         self.deferred = ""
         self.calls: dict[str, Schedule] = {}  # kind of call to the outside -> a schedule that ends with a fault there
         self.fields: Fields | None = None  # that the reader shows, as the run without faults tells
@@ -139,23 +139,9 @@ class FunctionResults(CampaignResults):
         if not coverage.rows_committed and not self.unknowns and not self.deferred:
             self.unknowns.append(f"no row was committed in the {self.shell} shell")
         never_struck: Sequence[str] = () if coverage.examined(BEFORE_COMMIT) or self.deferred else (BEFORE_COMMIT,)
-        return ShellOutcome(
-            result=self.document(seconds=seconds, closure=closure),
-            findings=self.findings,
-            unknowns=self.unknowns,
-            never_struck=never_struck,
-            deferred=self.deferred,
-            lines_passed=frozenset(coverage.lines_passed),
-            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
-            lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
-            lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
-            calls_passed=frozenset(
-                (point, kind) for point in self.calls for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)
-            ),
-            calls_failed=frozenset(coverage.calls_failed),
-            own_code=self.contract.given.own_code,
-            not_compared=self.not_compared,
-        )
+        outcome = super().outcome(seconds=seconds, closure=closure)
+        calls = frozenset(ways_to_fail(self.calls))
+        return replace(outcome, never_struck=never_struck, deferred=self.deferred, calls_passed=calls)
 
 
 def run_result(
