@@ -71,8 +71,8 @@ class Progress:
     def say(self, text: str) -> None:
         """A sentence that stays."""
 
-    def start(self, subject: str, phase: str, total: int | None) -> None:
-        """A phase begins, with so many schedules; None where the number is not known."""
+    def start(self, subject: str, phase: str) -> None:
+        """A phase begins."""
 
     def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
         """The next schedules begin: `what` is the last one, such as "sink[0].commit.after#1=kill"; `kills` so far."""
@@ -142,7 +142,7 @@ class TaskProgress(Progress):
         self._display, self._line, self._shell = display, line, shell
         line.running.add(shell)
 
-    def start(self, subject: str, phase: str, total: int | None) -> None:
+    def start(self, subject: str, phase: str) -> None:
         is_own = subject == self._line.subject
         self._line.phase, self._line.what = (f"{phase} [{self._shell}]" if is_own else subject), ""
         self._display.show(self._line)

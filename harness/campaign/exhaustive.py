@@ -54,7 +54,6 @@ class ExhaustiveRuns:
     def _run_at_lines(self, faults: Sequence[Fault]) -> dict[Fault, Any]:
         """How a run with each of them ends. All are run in full: what a memo joins depends on the process."""
         found = {}
-        self.results.announce(self.campaign.stage.name, len(faults))
         schedules = [Schedule((fault,)) for fault in faults]
         for result in self.workers.run_all(schedules, trace_lines=True, run=self._run_traced):
             self.results.progress.step(str(result.schedule), 0)
@@ -80,7 +79,6 @@ class ExhaustiveRuns:
     def _run_rounds(self, pairs: FaultPairs) -> bool:
         """False: the campaign must stop before all pairs were run."""
         for schedules in pairs.rounds(self.campaign.baseline):
-            self.results.announce(self.campaign.stage.name, len(schedules))
             for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
                 self.results.progress.step(str(result.schedule), 0)
                 self.results.add_one_of_many(self._shown(result))

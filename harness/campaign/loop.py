@@ -83,7 +83,7 @@ class Campaign(ABC):
         coverage.skipped = self._unmet(stage)
         if coverage.skipped:
             return
-        self.results.announce(stage.name, None)
+        self.results.progress.start(self.contract.name, stage.name)
         if stage.explore is not None:
             stage.explore(self)
         else:
@@ -101,7 +101,6 @@ class Campaign(ABC):
         """
         lines = lines or self.searches_lines
         chosen = self._chosen(schedules, concurrent_reader=concurrent_reader)
-        self.results.announce(self.stage.name, len(chosen))
 
         def play(schedule: Schedule) -> RunResult:
             return self.play(schedule, lines=lines, concurrent_reader=concurrent_reader)

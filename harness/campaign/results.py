@@ -59,10 +59,6 @@ class CampaignResults:
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
     log: RunLog = field(default_factory=RunLog)
 
-    def announce(self, phase: str, schedules: int | None) -> None:
-        """So many schedules come next; None: nothing says how many."""
-        self.progress.start(self.contract.name, phase, schedules)
-
     def add(self, result: RunResult) -> None:
         if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
             self.steering.note(result, self.coverage)

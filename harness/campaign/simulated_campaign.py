@@ -213,7 +213,6 @@ class SimulatedCampaign(Campaign):
         """
         reported = 0
         coverage = self.results.coverage
-        self.results.announce(self.stage.name, None)
 
         def report(closure: ExploredClosure[JobState]) -> None:
             """Each finding once, and at once: `should_stop` may wait for it."""

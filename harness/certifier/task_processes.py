@@ -84,8 +84,8 @@ class Reporting(Progress):
             os.write(2, b"its code has closed file descriptors that it had not opened")
             os._exit(1)
 
-    def start(self, subject: str, phase: str, total: int | None) -> None:
-        self.send("start", subject, phase, total)
+    def start(self, subject: str, phase: str) -> None:
+        self.send("start", subject, phase)
 
     def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
         report_step(self.status, what)

@@ -55,7 +55,7 @@ SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, 
 
 def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutcome:
     """One shell's part of the certificate. Raises ContractError where there is no Spark."""
-    progress.start(task.name, "crashes of batches", None)
+    progress.start(task.name, "crashes of batches")
     began = now()
     with _scratch_folder(contract, task, progress=progress) as scratch:
         results = FunctionResults(contract, scratch, progress=progress)
