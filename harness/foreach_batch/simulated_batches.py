@@ -48,7 +48,7 @@ from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import function_anew
 from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
 from sinkproof.subject.source_files import source_line
-from sinkproof.workload.ledger import Identity, Ledger
+from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +137,7 @@ class SimulatedQuery:
         else:
             put_back(self.contract, self.scratch, state.target)
         ending = self.go_on(state, visit=visit, error=error, notes_early=not (state.faults or error))
-        ending.committed = read(self.contract, self.scratch, ending, ledger=self.input.ledger)
+        ending.committed = read(self.contract, self.scratch, ending)
         return ending
 
     def go_on(
@@ -320,13 +320,11 @@ def put_back(contract: Contract, scratch: Scratch, target: FrozenFolder) -> None
     contract.call_if_there("setup", scratch)
 
 
-def read(
-    contract: Contract, scratch: Scratch, ending: Observation, *, ledger: Ledger = LEDGER
-) -> list[tuple[int, int]]:
+def read(contract: Contract, scratch: Scratch, ending: Observation) -> list[Identity]:
     """The committed view; if it cannot be read, the reason is set in the ending, as are rows that show more than
     identities.
     """
-    observer = Observer(contract, scratch, ledger)
+    observer = Observer(contract, scratch, LEDGER)  # of the ledger a reader knows nothing
     rows = observer.read_rows() or []
     ending.unreadable = observer.observation.unreadable
     ending.rows = [tuple(map(plain, row)) for row in rows] if shows_more(rows) else []

@@ -23,7 +23,7 @@ from random import Random
 from typing import Any, Final
 
 from sinkproof.chaos.client_calls import client_calls
-from sinkproof.chaos.error_text import message_of, printable
+from sinkproof.chaos.error_text import message_of
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
@@ -51,7 +51,7 @@ FAILING: Final[dict[str, type[OSError]]] = {
     "unanswered": Unanswered,
     **RAISED,
 }
-OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
+OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", ""))  # ready-made: there is none left for it
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
@@ -337,7 +337,7 @@ def plain(call: str, value: Any) -> Any:
 def _failure_reply(error: BaseException) -> bytes:
     reaction = "fenced" if isinstance(error, Fenced) else "lost" if isinstance(error, TransactionLost) else "other"
     try:
-        message, text = message_of(error), printable(traceback.format_exc())
+        message = message_of(error)
     except MemoryError:
         os._exit(EXIT_OUT_OF_MEMORY)
-    return pickle.dumps(("error", reaction, type(error).__name__, message, text))
+    return pickle.dumps(("error", reaction, type(error).__name__, message))

@@ -203,7 +203,7 @@ class RemoteSink(WatchedAttempt):
             pass
         return self.fail(AttemptEnding.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
 
-    def _raise(self, reaction: str, type_name: str, message: str, *rest: str) -> NoReturn:
+    def _raise(self, reaction: str, type_name: str, message: str) -> NoReturn:
         match reaction:
             case "fenced":
                 raise Fenced(message)
@@ -212,7 +212,7 @@ class RemoteSink(WatchedAttempt):
             case "memory":
                 self.fail(AttemptEnding.OUT_OF_MEMORY, evidence="MemoryError")
             case _:
-                raise SinkError(type_name, message, traceback_text="".join(rest))
+                raise SinkError(type_name, message)
 
     # -- faults -----------------------------------------------------------------------------------
 

@@ -136,10 +136,6 @@ class Simulation:
     def note(self, actor: str, what: str, detail: Any) -> None:
         self.history.append((self.now, actor, self.actor[1], what, detail))
 
-    def log(self) -> bytes:
-        """The event log: byte-equal for the same schedule and seed, in any process."""
-        return "\n".join(map(repr, self.history)).encode()
-
     def post(self, delay: float, key: Key, event: Event) -> None:
         self.sequence += 1
         heappush(self.queue, (self.now + delay, self.sequence, key, event))
