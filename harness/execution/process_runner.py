@@ -29,7 +29,7 @@ from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
@@ -42,7 +42,6 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import named_job
 from sinkproof.workload.wall_clocks import wall_clock_beside
 
-HANG_SECONDS: Final = 10.0
 RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
@@ -70,7 +69,7 @@ class ProcessRunner(ScheduleRunner):
         scratch: Scratch,
         *,
         servers: Servers,
-        hang_seconds: float,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
@@ -87,7 +86,7 @@ class ProcessRunner(ScheduleRunner):
         self.servers.let_orphans_live(job.orphans_seconds)
         self.host = host = self._make_host(wall_clock, job)
         least = long_wait_seconds(self.files) if job.patient else host.patience_seconds
-        host.hang_seconds = max(host.hang_seconds, 2 * least if job.patient else 0)
+        host.hang_seconds = max(self.hang_seconds, 2 * least if job.patient else 0)
         host.patience_seconds = min(max(least, 3 * self.slowest_seconds), host.hang_seconds)
         self.target.ages_files = wall_clock is None
         if self.service.watched is not None:
@@ -105,11 +104,7 @@ class ProcessRunner(ScheduleRunner):
     def _make_host(self, wall_clock: WallClock | None, job: Job) -> AttemptHost:
         record = self.target.unforced
         if self.contract.kind == "command":
-            return CommandHost(
-                *(self.servers.first, self.contract.given.command, self.scratch.path),
-                record=record,
-                hang_seconds=self.hang_seconds,
-            )
+            return CommandHost(*(self.servers.first, self.contract.given.command, self.scratch.path), record=record)
         own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
@@ -132,7 +127,6 @@ class ProcessRunner(ScheduleRunner):
             trace_lines=self._trace_lines,
             calls_below=self.scratch.path if self._watch_calls else None,
             record=record,
-            hang_seconds=self.hang_seconds,
         )
         if self._names_elsewhere:
             host.elsewhere = {}

@@ -20,12 +20,11 @@ from typing import Any, Final, NoReturn
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import is_line, is_system_call
-from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, RepeatedCall, Silence
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, SinkError
-from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS
 from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.overseer import Armed
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
@@ -58,10 +57,8 @@ class ProcessHost(WatchingHost):
         trace_lines: bool = False,
         calls_below: Path | None = None,
         record: Record | None = None,
-        hang_seconds: float = HANG_SECONDS,
-        limits: Limits = LIMITS,
     ) -> None:
-        super().__init__(server, calls_below or Path(), record=record, hang_seconds=hang_seconds, limits=limits)
+        super().__init__(server, calls_below or Path(), record=record)
         self.watches = calls_below is not None
         self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
