@@ -156,18 +156,14 @@ class CampaignResults:
     def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
-        struck = result.killed_inside if result else ""
-        struck = struck or (f"struck when {sentence(last)}" if last else "")
-        why = anomaly.why + (f" ({struck})" if struck else "")
-        job = sentence_of(schedule.job)
-        why += f" (job={schedule.job}: {job})" if job else ""
+        job = self.sentence_of_job(schedule.job)
         return Finding(
             oracle=anomaly.oracle,
             claimed=bool(claim & self.contract.claims),
             claim=names(claim)[0],
             shell=self.shell,
             schedule=str(schedule),
-            why=why,
+            why=self.why(anomaly, schedule, result) + (f" (job={schedule.job}: {job})" if job else ""),
             replay=self.replay_line(schedule),
             lost=anomaly.lost[:ROWS_LISTED_MOST],
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
@@ -179,6 +175,16 @@ class CampaignResults:
             effects=effects(result) if result and self.shell != "spark" else (),
             line=result.struck_line if result else source_line(last, self.own_code.files),
         )
+
+    def why(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> str:
+        """What went wrong, and where the last fault struck."""
+        struck = result.killed_inside if result else ""
+        if schedule.faults and not struck:
+            struck = f"struck when {sentence(schedule.faults[-1].point)}"
+        return anomaly.why + (f" ({struck})" if struck else "")
+
+    def sentence_of_job(self, job: str) -> str:
+        return sentence_of(job)
 
     def source_of(self, job: str) -> Input:
         """What it reads."""

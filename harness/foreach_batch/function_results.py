@@ -30,7 +30,7 @@ from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
-from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
+from sinkproof.reports.document import ClosureResult, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, Claim
 from sinkproof.subject.contract import Contract
@@ -109,12 +109,12 @@ class FunctionResults(CampaignResults):
             self.find(anomaly, result.schedule, result=result, counted=True)
         return any(ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in result.anomalies)
 
-    def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
+    def why(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> str:
         last = schedule.faults[-1] if schedule.faults else None
-        where = struck_when(last, result.struck_line if result else None)
-        sentence = named_query(schedule.job).sentence
-        about = f" (job={schedule.job}: {sentence})" if sentence else ""
-        return replace(super()._finding(anomaly, schedule, result), why=in_words(anomaly) + where + about)
+        return in_words(anomaly) + struck_when(last, result.struck_line if result else None)
+
+    def sentence_of_job(self, job: str) -> str:
+        return named_query(job).sentence
 
     def source_of(self, job: str) -> Input:
         return named_query(job).ledger.source
