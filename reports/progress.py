@@ -21,7 +21,7 @@ LINE_INTERVAL_SECONDS: Final = 10.0
 DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated schedule 0.25 ms
 WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
 FAULTS_MOST: Final = 2  # that are put into words: more would be longer than a line
-NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
+NAME_SHARE: Final = 3  # a name longer than this share of the width loses its beginning, because it ends with the class
 
 FAULT: Final = re.compile(
     r"(?:(?P<actor>[\w-]+\[\d+\])\.)?(?P<point>syscall\([^()]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"

@@ -30,14 +30,15 @@ from sinkproof.subject.services_in_use import ServicesInUse
 # time whatever its budget, and more of it on a busy machine. By then the campaign ends.
 SLOW_SECONDS: Final = 600.0  # some two hundred runs of a JVM, six hundred of a large library
 CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
-CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
+CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, confirming takes at most this share
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
-BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
+# Eight other processes on two cores make a run take so many times as long; for more of them no time is added.
+BUSY_MOST: Final = 5.0
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
 SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
 NEVER_READ: Final = "committed() failed whenever it was called before the end of a job: early rows were not looked for"
-SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifteen seconds; it happens at each step
+SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifteen seconds, at each step
 
 
 def within_budget(task: Task) -> ShouldStop:

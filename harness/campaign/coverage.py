@@ -27,11 +27,11 @@ STEPS_REQUIRED: Final = (
     ),
     *COORDINATOR_POINTS,
 )
-LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
+LINES_UNSTRUCK_MOST: Final = 0.1  # a few of the executed lines are passed late only, in recoveries from recoveries
 SINK: Final = "sink[0]"  # of all subtasks the same calls can fail
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
-NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after them nothing has died at the point, or not at once
+NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after such a fault nothing has died at the point, or not at once
 KIND_AT_LINES: Final = {
     "kill": "kill",
     "kill-job": "kill",

@@ -19,7 +19,8 @@ from sinkproof.exploration.run_memo import MemoizedRuns, outcome_of
 from sinkproof.generators.fault_sites import places
 
 LINE_KINDS: Final = ("kill", "stop", "pause")
-COMPARED_EVERY: Final = 50  # faults that are not run because an equivalent one is; audits some dozens of a file sink
+# Of the faults that an equivalent one stands for, one in so many is run all the same: some dozens for a file sink.
+COMPARED_EVERY: Final = 50
 
 
 class ExhaustiveRuns:

@@ -27,7 +27,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.heartbeat import heartbeat
 
 ShouldStop = Callable[[CampaignResults], bool]
-ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries from recoveries pass
+ROUNDS_MOST: Final = 3  # in each round faults strike at points that only recoveries of the round before pass
 
 
 class CampaignStopped(Exception):

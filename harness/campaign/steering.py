@@ -10,7 +10,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 
-WAYS_MOST: Final = 4  # to a point: what a recovery does depends on the moment, and one way may not lead there again
+WAYS_MOST: Final = 4  # several ways to a point are kept: a recovery depends on the moment, and may not lead there again
 
 
 class ReachingSchedule(NamedTuple):

@@ -42,12 +42,14 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import named_job
 from sinkproof.workload.wall_clocks import wall_clock_beside
 
-RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
+# A call of a sink may take so long if the service is killed in it, and in some of its restarts.
+RESTARTS_SECONDS: Final = 600.0
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
-MODULES_LEAST: Final = 20  # worth new fork servers, which take a second: each module takes an attempt 2 ms
-MODULES_MOST: Final = 500  # their names fit into a message to the server; with them come most of the others
+# New fork servers take a second, and each module that they do not import takes an attempt 2 ms.
+MODULES_LEAST: Final = 20
+MODULES_MOST: Final = 500  # so many names fit into a message to the server; most other modules come with them
 
 
 class Patience:

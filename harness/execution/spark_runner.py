@@ -39,9 +39,10 @@ from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
 RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
-RUN_SECONDS_IF_SLOW: Final = 120.0  # on services one takes two; a killed broker, or host, takes longer to return
+# On services a run takes two seconds; a killed broker, or host, takes longer to return.
+RUN_SECONDS_IF_SLOW: Final = 120.0
 TASKS_MOST: Final = 5  # of the widest certifying job
-PACE_BESIDE_ZOMBIES_MS: Final = 100  # else a job on hosts is over before the attempt that was cut off has gone on
+PACE_BESIDE_ZOMBIES_MS: Final = 100  # with less, a job on hosts is over before the attempt that was cut off has gone on
 MASTER: Final = f"local[{TASKS_MOST + 1},100000]"
 
 

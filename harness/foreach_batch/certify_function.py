@@ -50,7 +50,8 @@ Explored = tuple[ClosureResult | None, str]  # and the stage that the budget lef
 ENTRY: Final = "sinkproof.foreach_batch.certify_function:show_again"
 SHOWN_AGAIN_MOST: Final = 3  # of findings, until one shows again
 SHOWN_AGAIN_SECONDS: Final = 300.0
-SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, and sequences of them find little more
+# After this share of the budget no sequence of crashes begins: it would find little more than single crashes do.
+SEQUENCES_SHARE: Final = 0.5
 
 
 def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutcome:

@@ -33,11 +33,11 @@ from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
-EDGES_MOST: Final = 12  # deaths, each of a driver that takes seconds to start: whatever the budget
+EDGES_MOST: Final = 12  # whatever the budget: for each of these deaths a driver is started, which takes seconds
 DEATHS_MOST: Final = 36
-MORE_MOST: Final = 4  # as for EDGES_MOST, where batches are large
+MORE_MOST: Final = 4  # as for the edges, whatever the budget: deaths where batches are large
 ERRORS_MOST: Final = 24
-COPIED_ERRORS_MOST: Final = 12  # of calls of libraries, where the target can be copied
+COPIED_ERRORS_MOST: Final = 12  # where the target can be copied, calls of libraries fail in so many runs
 ELSEWHERE_MOST: Final = 8
 
 

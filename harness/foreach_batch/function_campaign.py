@@ -54,8 +54,8 @@ from sinkproof.workload.jobs import (
     SHARED_KEYS_JOB,
 )
 
-LONG_SECONDS_MOST: Final = 60.0  # of many more batches, where the machine is idle
-ROUND_ABOUT: Final = 4  # batches more than twice a number
+LONG_SECONDS_MOST: Final = 60.0  # for queries of many more batches, where the machine is idle
+ROUND_ABOUT: Final = 4  # a query has so many batches more than twice a number in the code
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
 

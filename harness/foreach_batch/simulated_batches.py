@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
     rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
 )
-PASSES_MOST: Final = 3_000  # of one line: further ones are no points, as each takes longer than what most lines do
+PASSES_MOST: Final = 3_000  # further passes of one line are no points: each takes longer than what most lines do
 Visit = Callable[[str], None]
 Trail = list[tuple[int, str, int]]  # (runs before, point, batch) of every point passed
 

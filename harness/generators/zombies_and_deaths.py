@@ -21,7 +21,8 @@ from sinkproof.generators.interleavings import within
 COMMIT: Final = "notify_complete"
 CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")
 CUT_OFF_MOST: Final = 12  # in each of these calls
-ZOMBIES_MOST: Final = 24  # lines of a commit, evenly: at each of them a run tells what the zombie goes on with
+# The lines of a commit are chosen evenly: at each of them a run shows what the zombie goes on with.
+ZOMBIES_MOST: Final = 24
 
 
 def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:

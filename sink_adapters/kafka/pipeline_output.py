@@ -30,7 +30,7 @@ IN_NUMBERS: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 128 << 10,
 }
-STATISTICS_IN_TIME_MS: Final = 100  # of a producer made ahead: it reports its id before a pre-commit needs it
+STATISTICS_IN_TIME_MS: Final = 100  # so soon a producer that is made ahead reports its id, which a pre-commit needs
 
 
 def warm_up() -> None:

@@ -32,7 +32,8 @@ LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends l
 PATIENCE_SECONDS: Final = 0.4
 ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
 IN_VAIN_SECONDS: Final = 35.0  # clients give up after ten or thirty seconds
-BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
+# After this share of the time after which a call counts as hung, a busy attempt counts as waiting, too.
+BUSY_HANGS_MOST: Final = 0.5
 
 
 class ProcessAttempt(ABC):
