@@ -69,6 +69,7 @@ RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults t
     "throttled": Throttled,
     "closed": Closed,
 }
+RAISED_AT_CALLS: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswered": Unanswered, **RAISED}
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, is_system_call
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import KINDS_AT_CALLS
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS, SINK
 
 STEPS_REQUIRED: Final = (
     *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
@@ -28,7 +28,6 @@ STEPS_REQUIRED: Final = (
     *COORDINATOR_POINTS,
 )
 LINES_UNSTRUCK_MOST: Final = 0.1  # a few of the executed lines are passed late only, in recoveries from recoveries
-SINK: Final = "sink[0]"  # of all subtasks the same calls can fail
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
 NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after such a fault nothing has died at the point, or not at once

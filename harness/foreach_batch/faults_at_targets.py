@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from itertools import islice, takewhile
 from typing import Final
 
-from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
@@ -30,6 +29,7 @@ from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
+from sinkproof.generators.fault_sites import SINK
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]

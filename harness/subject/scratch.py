@@ -15,10 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Self
 
+from sinkproof.chaos.services.cache_folders import SHARED_MEMORY
 from sinkproof.subject.services_in_use import NO_SETTINGS, RegisteredService, ServicesInUse
 
 PREFIX: Final = "sinkproof"
-SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
 TRIED_MOST: Final = 100  # times: a thread that a dead attempt left behind may still rename files
 USUAL_PERMISSIONS: Final = 0o644

@@ -26,7 +26,7 @@ from sinkproof.chaos.client_calls import client_calls
 from sinkproof.chaos.error_text import message_of
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
-from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
+from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.process_wide_state import (
@@ -37,7 +37,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     stay_in_subjects_state,
 )
 from sinkproof.chaos.shared.point_journal import Journal
-from sinkproof.chaos.socket_points import RAISED, socket_points
+from sinkproof.chaos.socket_points import RAISED_AT_CALLS, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
@@ -45,12 +45,6 @@ from sinkproof.reference_engine.shells.process.thread_pace import PACES, GivesWa
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
-# Kinds of faults: what `reach` raises.
-FAILING: Final[dict[str, type[OSError]]] = {
-    "error": OSError,
-    "unanswered": Unanswered,
-    **RAISED,
-}
 OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", ""))  # ready-made: there is none left for it
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
@@ -138,7 +132,7 @@ class _Inner:
 
     def inject(self) -> None:
         self.journal.write_struck(line_on_stack(self.watched.files))
-        failing = FAILING.get(self.kind)
+        failing = RAISED_AT_CALLS.get(self.kind)
         if failing is not None:
             if threading.get_ident() == self.main_thread:  # another thread must not send in between
                 self.inside.send(INJECTED_REPLY)
