@@ -285,7 +285,7 @@ class EnduranceJob:
     def _difference(self) -> Difference:
         record = FolderCheckpointStorage(self.folder.checkpoints).latest()
         seen: Difference = self.runner.cluster.call(
-            "sinkproof.execution.spark_row_difference:difference", self.runner.where, covered(record)
+            "sinkproof.execution.spark_row_difference:difference", self.runner.subject, covered(record)
         )
         return seen
 
