@@ -40,13 +40,12 @@ def warm_up() -> None:
     from sinkproof.sink_adapters.kafka import broker_requests  # noqa: F401
 
 
-def ensure_topics(endpoint: str, topic: str, *, partitions: int) -> list[str]:
-    """Creates the topic and its markers' topic; returns those that were missing."""
+def ensure_topics(endpoint: str, topic: str, *, partitions: int) -> None:
+    """Creates the topic and its markers' topic where they are missing."""
     there = topics_there(endpoint)
     missing = {name: of for name, of in {topic: {}, topic + MARKERS: COMPACTED}.items() if name not in there}
     if missing:
         make_topics(endpoint, missing, partitions=partitions)
-    return [*missing]
 
 
 def output_sink(strategy: str, *, endpoint: str, topic: str, prefix: str) -> Sink:
