@@ -31,7 +31,7 @@ from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStr
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
-from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
+from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
@@ -120,14 +120,16 @@ class ProcessRunner(ScheduleRunner):
                 receives_in_pieces=job.receives_in_pieces,
                 shared=str(self.scratch.path) if job.other_hosts else "",
             ),
+            WatchedCode(
+                files=dict(self.files),
+                folder="" if own_points and not job.reads_are_points else str(self.scratch.path),
+                sockets=not self.scratch.services.used,
+                reads=job.reads_are_points,
+                clients=bool(self.scratch.services.used) and not own_points,
+                calls_below=str(self.scratch.path) if self._watch_calls else "",
+            ),
             other_server=self.servers.other,
-            files=self.files,
-            folder="" if own_points and not job.reads_are_points else str(self.scratch.path),
-            sockets=not self.scratch.services.used,
-            reads=job.reads_are_points,
-            clients=bool(self.scratch.services.used) and not own_points,
             trace_lines=self._trace_lines,
-            calls_below=self.scratch.path if self._watch_calls else None,
             record=record,
         )
         if self._names_elsewhere:

@@ -74,7 +74,7 @@ class WatchedCode:
     sockets: bool = False  # what is sent over TCP is a point
     reads: bool = False  # so is each read of a file in the folder
     clients: bool = False  # calls into clients of external systems are points
-    calls: bool = False  # its system calls are watched by the engine's process
+    calls_below: str = ""  # system calls that change this folder are points; "": none is watched
 
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
@@ -82,7 +82,7 @@ def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     stay_in_subjects_state()
     spare_inherited_finalizers()
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
-    if watched.calls:
+    if watched.calls_below:
         put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
     with attempt.watching_files(), attempt.ending_as_asked(pid):
         while (request := inside.receive()) is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -30,50 +30,35 @@ from sinkproof.reference_engine.shells.process.overseer import Armed
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
-__all__ = ["AttemptEnded", "AttemptEnding", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
+__all__ = ["AttemptEnded", "AttemptEnding", "ProcessHost", "Recipe", "RemoteSink", "SinkError", "WatchedCode"]
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
 
 
 class ProcessHost(WatchingHost):
-    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points,
-    with `reads` all reads, too. `sockets`: so is what they send; `clients`: calls into clients of external systems.
-    `other_server`: makes every second generation, in processes that hash strings in another way. `calls_below`: the
-    folder below which system calls are points, too.
+    """Attempts of one sink. `other_server`: makes every second generation, in processes that hash strings in another
+    way.
     """
 
     def __init__(
         self,
         server: ForkServer,
         recipe: Recipe,
+        watched: WatchedCode,
         *,
         other_server: Callable[[], ForkServer] | None = None,
-        files: Mapping[str, str] | None = None,
-        folder: str = "",
-        reads: bool = False,
-        sockets: bool = False,
-        clients: bool = False,
         trace_lines: bool = False,
-        calls_below: Path | None = None,
         record: Record | None = None,
     ) -> None:
-        super().__init__(server, calls_below or Path(), record=record)
-        self.watches = calls_below is not None
+        super().__init__(server, Path(watched.calls_below), record=record)
+        self.watches = bool(watched.calls_below)
         self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.generation = 0  # the latest
         self.on_restart: Callable[[], None] | None = None  # called when all attempts of an earlier one have ended
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        watched = WatchedCode(
-            files=dict(files or {}),
-            folder=folder,
-            reads=reads,
-            sockets=sockets,
-            clients=clients,
-            calls=self.watches,
-        )
         self.life = RepeatedCall(ENTRY, recipe, watched)
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
