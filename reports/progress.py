@@ -77,6 +77,10 @@ class Progress:
     def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
         """The next schedules begin: `what` is the last one, such as "sink[0].commit.after#1=kill"; `kills` so far."""
 
+    def report(self, what: str) -> None:
+        """What takes long before the first schedule begins."""
+        self.step(what, 0, schedules=0)
+
     def found(self, findings: int, text: str) -> None:
         """So many findings break a claim by now; `text` is the newest of them, or empty."""
 

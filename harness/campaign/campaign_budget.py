@@ -106,7 +106,7 @@ def begin(
 ) -> tuple[CampaignResults, Scratch]:
     """The empty results of a campaign, and its scratch. `shell`: where another one than the task's runs it."""
     shell = shell or task.shell
-    services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
+    services = ServicesInUse(options=task.services, report=progress.report)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=shell, services=services)
     return CampaignResults(contract=contract, shell=shell, progress=progress, services=services), scratch
 
@@ -180,10 +180,7 @@ def _process(
 
 
 def _pool_notes(results: CampaignResults) -> PoolNotes:
-    def report(what: str) -> None:
-        results.progress.step(what, results.coverage.kills, schedules=0)
-
-    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report, say=results.progress.say)
+    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=results.report, say=results.progress.say)
 
 
 def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> ClosureResult | None:
@@ -192,7 +189,7 @@ def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldSto
     from sinkproof.execution.spark_runner import spark_runner
     from sinkproof.reference_engine.shells.spark.driver_supervisor import TooFewSlots
 
-    results.progress.step("starting Spark", 0)
+    results.report("starting Spark")
     try:
         with spark_runner(results.contract, scratch, master=task.master) as runner:
             results.notes += [runner.cluster.lacks] if runner.cluster.lacks else []

@@ -90,7 +90,7 @@ class ExhaustiveRuns:
         return True
 
     def _run(self, schedule: Schedule) -> RunResult:
-        self.results.progress.step(str(schedule), 0, schedules=0)
+        self.results.report(str(schedule))
         return self.runner.run(schedule)
 
     def _run_traced(self, schedule: Schedule) -> RunResult:

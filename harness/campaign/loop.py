@@ -148,12 +148,9 @@ class Campaign(ABC):
         return True
 
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
-        def report(what: str) -> None:
-            self.results.progress.step(what, self.results.coverage.kills, schedules=0)
-
-        report(str(schedule))
+        self.results.report(str(schedule))
         is_command = self.contract.kind == "command"  # its calls and its reader have limits, a run of many has none
-        with heartbeat(str(schedule), report) if is_command else nullcontext():
+        with heartbeat(str(schedule), self.results.report) if is_command else nullcontext():
             return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
 
     def take(self, result: RunResult) -> RunResult:

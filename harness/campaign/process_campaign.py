@@ -298,9 +298,7 @@ class ProcessCampaign(CampaignInProcesses):
             if deadline.over:
                 return [schedule.job]
             self.stop_if_it_takes_too_long(FAR_LARGER_SECONDS[bool(schedule.faults)])
-            with heartbeat(
-                str(schedule), lambda what: self.results.progress.step(what, self.results.coverage.kills, schedules=0)
-            ):
+            with heartbeat(str(schedule), self.results.report):
                 result = self.play(schedule)
             if not self._take_unless_it_ran_out(result):
                 return [schedule.job]

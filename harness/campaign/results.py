@@ -59,6 +59,10 @@ class CampaignResults:
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
     log: RunLog = field(default_factory=RunLog)
 
+    def report(self, what: str) -> None:
+        """What is done now; no schedule has ended."""
+        self.progress.step(what, self.coverage.kills, schedules=0)
+
     def add(self, result: RunResult) -> None:
         if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
             self.steering.note(result, self.coverage)

@@ -126,7 +126,7 @@ class SimulatedFunctionCampaign(Campaign):
     @contextmanager
     def _watching(self) -> Iterator[None]:
         self.stop_if_asked()
-        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+        with heartbeat("watching the calls of a driver", self.results.report):
             yield
 
     def crash_inside(self) -> None:
@@ -175,7 +175,7 @@ class SimulatedFunctionCampaign(Campaign):
 
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         self.stop_if_asked()
-        self.results.progress.step(str(schedule), 0, schedules=0)
+        self.results.report(str(schedule))
         with heartbeat(str(schedule), self._report_if_alive):
             result, trail = followed(self.query, schedule, results=self.results)
         self.results.note_calls(schedule, trail)
@@ -187,7 +187,7 @@ class SimulatedFunctionCampaign(Campaign):
         """A run of many rows is no hang while it reaches further points."""
         before, self._reached = self._reached, self.query.reached
         if before != self._reached:
-            self.results.progress.step(what, 0)
+            self.results.report(what)
 
     def other_batches(self) -> Iterator[Schedule]:
         """Each query without a fault, and with a death before a commit."""
