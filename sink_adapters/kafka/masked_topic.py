@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from sinkproof.sink_adapters.kafka.plain_topic import TopicTarget
-from sinkproof.sink_adapters.kafka.record_sender import MARKERS
+from sinkproof.sink_adapters.kafka.record_sender import MARKERS, RecordSender
 from sinkproof.sink_adapters.kafka.topic_reader import TopicRecord, read
-from sinkproof.sink_adapters.protocol import Batch
+from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.sink_adapters.strategies.ownership_and_names import Owner, Transaction
 
 REVEALED: Final = b"revealed"
 
 
-class KafkaSegments(TopicTarget):
+class KafkaSegments:
     """A MaskedTarget on a topic and `<topic>-markers`, which is compacted."""
+
+    def __init__(self, endpoint: str, topic: str) -> None:
+        self.endpoint, self.topic = endpoint, topic
+
+    def attach(self, context: Context) -> None:
+        self.sender = RecordSender(self.endpoint, self.topic)
 
     def stage(self, segment: Transaction, batch: Batch) -> None:
         self.sender.send_rows(batch.rows, segment=segment)
