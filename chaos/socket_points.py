@@ -25,7 +25,7 @@ METHODS: Final = ("send", "sendall")
 READING: Final = ("recv", "recv_into")
 PIECE_BYTES: Final = 3
 FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
-REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before the last one
+REPLY_SECONDS: Final = 0.5  # a request that is sent in several pieces has no reply before its last piece
 READ_BYTES: Final = 1 << 16
 REQUEST: Final = re.compile(rb"[A-Z]+ \S+ HTTP/1")  # methods of WebDAV, and of a service's own, are refused, too
 
@@ -85,6 +85,7 @@ RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults t
     "late-reply": ReplyTooLate,
     "closed": Closed,
 }
+RAISED_AT_CALLS: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswered": Unanswered, **RAISED}
 
 
 @contextmanager

@@ -23,7 +23,7 @@ GRADES: Final = ("exactly-once", "effectively-once", "at-least-once", "at-most-o
 ENDINGS: Final = ("finished", "did not finish")
 HEADINGS: Final = ("✗ worse", "✓ better", "changed")  # of groups of subjects
 SEARCHES: Final = ("not found", "found")
-REPORTED_RATIO: Final = 1.5  # times as long, or as many schedules: smaller differences are noise
+REPORTED_RATIO: Final = 1.5  # smaller differences of times, and of numbers of schedules, are noise
 FINDINGS_SHOWN: Final = 4  # of one subject
 
 

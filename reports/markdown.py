@@ -70,11 +70,7 @@ def _findings(subject: Document, earlier: Earlier | None) -> list[str]:
         word = earlier.word(subject, finding) if earlier else ""
         kind = f"{facts.claimed_text(finding['claimed'])}{f', {word}' if word else ''}"
         lines.append(f"- {finding['oracle']} ({kind}): {escaped(finding['why'])}")
-        lines += [
-            f"  - {kind}: {escaped(facts.rows_text(finding, kind))}"
-            for kind in ("lost", "extra")
-            if facts.rows_total(finding, kind)
-        ]
+        lines += [f"  - {kind}: {escaped(rows)}" for kind, rows in facts.rows_named(finding)]
         lines += [f"  - {escaped(line)}" for line in story.at_target(finding)]
         lines += ["", *_fenced(finding["replay"]), ""]
     more = len(subject["findings"]) - FINDINGS_SHOWN

@@ -21,7 +21,7 @@ LINE_INTERVAL_SECONDS: Final = 10.0
 DRAW_INTERVAL_SECONDS: Final = 0.1  # one redraw costs about 1 ms, a simulated schedule 0.25 ms
 WIDTH_OF_NUMBERS: Final = 100  # narrower terminals show no number of schedules
 FAULTS_MOST: Final = 2  # that are put into words: more would be longer than a line
-NAME_SHARE: Final = 3  # of the width: a longer name loses its beginning, because it ends with the class
+NAME_SHARE: Final = 3  # a name longer than this share of the width loses its beginning, because it ends with the class
 
 FAULT: Final = re.compile(
     r"(?:(?P<actor>[\w-]+\[\d+\])\.)?(?P<point>syscall\([^()]*\)|\S+)#(?P<times>\d+)=(?P<kind>[\w-]+)"
@@ -73,11 +73,15 @@ class Progress:
     def say(self, text: str) -> None:
         """A sentence that stays."""
 
-    def start(self, subject: str, phase: str, total: int | None) -> None:
-        """A phase begins, with so many schedules; None where the number is not known."""
+    def start(self, subject: str, phase: str) -> None:
+        """A phase begins."""
 
     def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
         """The next schedules begin: `what` is the last one, such as "sink[0].commit.after#1=kill"; `kills` so far."""
+
+    def report(self, what: str) -> None:
+        """What takes long before the first schedule begins."""
+        self.step(what, 0, schedules=0)
 
     def found(self, findings: int, text: str) -> None:
         """So many findings break a claim by now; `text` is the newest of them, or empty."""
@@ -144,7 +148,7 @@ class TaskProgress(Progress):
         self._display, self._line, self._shell = display, line, shell
         line.running.add(shell)
 
-    def start(self, subject: str, phase: str, total: int | None) -> None:
+    def start(self, subject: str, phase: str) -> None:
         is_own = subject == self._line.subject
         self._line.phase, self._line.what = (f"{phase} [{self._shell}]" if is_own else subject), ""
         self._display.show(self._line)

@@ -293,6 +293,11 @@ def rows_text(finding: Document, kind: str, *, limit: int = 8) -> str:
     return f"{shown} … {count(rest)} more, {count(total)} in all" if rest else shown
 
 
+def rows_named(finding: Document) -> list[tuple[str, str]]:
+    """(lost or extra, rows), where there are any."""
+    return [(kind, rows_text(finding, kind)) for kind in ("lost", "extra") if rows_total(finding, kind)]
+
+
 def rows_total(finding: Mapping[str, Any], kind: str) -> int:
     return max(finding[f"{kind}_total"] or 0, len(finding[kind]))
 

@@ -26,7 +26,6 @@ FAULTS_FOLLOWED: Final = 3
 BOLT: Final = "⚡"
 LINES_OF_WORDS: Final = 9
 LINES_WITH_CHANGES: Final = 11  # where the effects on the target are known, too
-ROWS_NAMED: Final = 4
 CHANGES_TOLD: Final = 3
 EXTRA_MEANS: Final = {"O3": "seen early or again", "O9": "added by a replaced attempt"}
 WORDS_LONGEST: Final = 90  # of one event: a sink's own error may be a page
@@ -141,16 +140,11 @@ def ending(finding: Document) -> str:
     """The rows lost and extra, in one line."""
     too_many = EXTRA_MEANS.get(finding["oracle"], "too many")
     parts = [
-        f"{facts.plural(facts.rows_total(finding, kind), 'row')} {meaning}: {_some_rows(finding[kind])}"
+        f"{facts.plural(facts.rows_total(finding, kind), 'row')} {meaning}: {target_words.named(finding[kind])}"
         for kind, meaning in (("lost", "lost"), ("extra", too_many))
         if facts.rows_total(finding, kind)
     ]
     return "; ".join(parts) or f"{finding['oracle']}: {shortened(finding['why'])}"
-
-
-def _some_rows(rows: Sequence[Sequence[object]]) -> str:
-    shown = ", ".join(map(facts.row_text, rows[:ROWS_NAMED]))
-    return f"{shown}, …" if len(rows) > ROWS_NAMED else shown
 
 
 def shortened(text: str, *, most: int = WORDS_LONGEST) -> str:

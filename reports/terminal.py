@@ -183,8 +183,7 @@ def _timeline(console: Console, finding: Document) -> None:
 
 
 def _evidence(finding: Document) -> list[tuple[str, str]]:
-    found = [("why", finding["why"])]
-    found += [(kind, facts.rows_text(finding, kind)) for kind in ("lost", "extra") if facts.rows_total(finding, kind)]
+    found = [("why", finding["why"]), *facts.rows_named(finding)]
     target = finding["target"]
     if target:
         rows = target_words.seen(target["rows"][:ROWS_SEEN_MOST])

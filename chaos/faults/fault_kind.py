@@ -11,7 +11,7 @@ from sinkproof.chaos.messages.message_points import BROKER
 from sinkproof.chaos.points import COMMIT_WINDOW
 
 Shell = TypeVar("Shell", bound=FaultableShell)
-SERVICES: Final = "services"
+SERVICES: Final = "services"  # external systems, which this certification has started
 HOSTS: Final = "hosts"  # the job runs on several, which this certification has started
 PROCESSES: Final = "processes"  # attempts that are processes, and an engine that is simulated
 

@@ -25,7 +25,8 @@ HOST: Final = "127.0.0.1"
 APIS: Final = {0: "produce", 22: "init_producer", 24: "add_partitions", 26: "end_txn"}
 DELAY_SECONDS: Final = 2.5  # request timeout of our own clients: 2
 REPETITION_SECONDS: Final = 2.5  # a held request is sent after this, if its client does not repeat it
-HOLD_SECONDS: Final = 0.2  # after its repetition was answered; a disconnected client repeats a request at once
+# After the answer to its repetition; a client that was disconnected repeats a request at once.
+HOLD_SECONDS: Final = 0.2
 HEADER: Final = struct.Struct(">ihhi")  # length, API, version, correlation id
 BYTES_MOST: Final = 1 << 27
 

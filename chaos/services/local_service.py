@@ -19,7 +19,7 @@ from sinkproof.chaos.services.service import ServiceFailed, ServiceUnavailable
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 START_SECONDS: Final = 120.0  # one node takes at most 5, three take 12; on a busy machine five times as long
-STOP_SECONDS: Final = 20.0  # takes 1; the last of several Kafka nodes waits for the others until this is over
+STOP_SECONDS: Final = 20.0  # it takes one; the last of several Kafka nodes waits for the others until this is over
 DEATH_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05  # between two checks whether a node is ready
 PORT_TAKEN: Final = "ddress already in use"  # Java and Go differ in the first letter

@@ -12,7 +12,7 @@ from sinkproof.chaos.services.service import ServiceUnavailable
 
 HOST: Final = "127.0.0.1"
 LOWEST: Final = 20000
-SPREAD: Final = 10000  # two runs begin their search at different ports
+SPREAD: Final = 10000  # two runs begin their search at different ports, up to so many apart
 EPHEMERAL_BY_DEFAULT: Final = 32768
 
 

@@ -31,8 +31,8 @@ from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 SCRATCH_NAME: Final = re.compile(r"sinkproof-\d+-[a-z0-9_]{8}")
-QUIET_SECONDS: Final = 0.1  # no outward call, and then no thread that runs: what was requested is done
-BRIEFLY_QUIET_SECONDS: Final = 0.01  # where no fault is armed: a later call is counted in the next window
+QUIET_SECONDS: Final = 0.1  # after no outward call for so long, and if no thread runs, what was requested is done
+BRIEFLY_QUIET_SECONDS: Final = 0.01  # enough where no fault is armed: a later call is counted in the next window
 BEFORE_SECONDS: Final = 0.3  # of a run: what the last one has left is removed
 QUIET_SECONDS_MOST: Final = 5.0
 IDLE_SECONDS: Final = 6.0  # in which a service without a request shows what it writes all the same

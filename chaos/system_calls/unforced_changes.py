@@ -25,7 +25,8 @@ FORCING: Final = ("fsync", "fdatasync")
 FORCING_ALL: Final = ("sync", "syncfs")
 SYNCHRONOUS: Final = os.O_DSYNC  # part of O_SYNC, too
 PAGE_BYTES: Final = 4096
-EMPTIED_BYTES_MOST: Final = 8  # of a truncated file: no record is that short (SQLite leaves three bytes of a map)
+# A file that is truncated to less counts as emptied: no record is that short (SQLite leaves three bytes of a map).
+EMPTIED_BYTES_MOST: Final = 8
 HOOKS: Final = ("lose_power", "lose_bytes", "lose_names", "lose_tails", "lose_newest", "lose_older")
 NAMES_LOST: Final = ("lose_power", "lose_names")  # in the others, all names are on disk
 

@@ -30,14 +30,15 @@ from sinkproof.subject.services_in_use import ServicesInUse
 # time whatever its budget, and more of it on a busy machine. By then the campaign ends.
 SLOW_SECONDS: Final = 600.0  # some two hundred runs of a JVM, six hundred of a large library
 CONFIRMING_SECONDS: Final = 3.0  # findings of the simulated shell are run again in processes
-CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, at most
+CONFIRMING_SHARE: Final = 0.25  # of a budget that holds, confirming takes at most this share
 SHARE_IF_VIOLATED: Final = 0.5  # further findings of one bug add little
-BUSY_MOST: Final = 5.0  # as many times as long, at most: eight other processes on two cores
+# Eight other processes on two cores make a run take so many times as long; for more of them no time is added.
+BUSY_MOST: Final = 5.0
 # With services: a run takes half a second, and 3 more when a broker has to come back; on Spark the endurance job alone
 # takes two minutes, five if it is crowded.
 SECONDS_ON_SERVICES: Final = {"simulated": 600.0, "process": 600.0, "spark": 900.0}
 NEVER_READ: Final = "committed() failed whenever it was called before the end of a job: early rows were not looked for"
-SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifteen seconds; it happens at each step
+SECONDS_ON_HOSTS: Final = 3600.0  # a host that is cut off, or dies, costs fifteen seconds, at each step
 
 
 def within_budget(task: Task) -> ShouldStop:
@@ -105,7 +106,7 @@ def begin(
 ) -> tuple[CampaignResults, Scratch]:
     """The empty results of a campaign, and its scratch. `shell`: where another one than the task's runs it."""
     shell = shell or task.shell
-    services = ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
+    services = ServicesInUse(options=task.services, report=progress.report)
     scratch = Scratch(name=f"{contract.name}-{task.shell}", path=folder, shell=shell, services=services)
     return CampaignResults(contract=contract, shell=shell, progress=progress, services=services), scratch
 
@@ -120,8 +121,7 @@ def run_campaign(
     outcome = conclude(results, seconds=now() - began, closure=closure)
     if not lacks_required_stages(results):
         return outcome
-    left = [each.name for each in results.coverage.stages if not (each.finished or each.skipped or each.cut)]
-    return replace(outcome, ended_before=left[0] if left else "")
+    return replace(outcome, ended_before=results.coverage.stage_left_out())
 
 
 def _simulated(
@@ -180,10 +180,7 @@ def _process(
 
 
 def _pool_notes(results: CampaignResults) -> PoolNotes:
-    def report(what: str) -> None:
-        results.progress.step(what, results.coverage.kills, schedules=0)
-
-    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=report, say=results.progress.say)
+    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=results.report, say=results.progress.say)
 
 
 def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> ClosureResult | None:
@@ -192,7 +189,7 @@ def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldSto
     from sinkproof.execution.spark_runner import spark_runner
     from sinkproof.reference_engine.shells.spark.driver_supervisor import TooFewSlots
 
-    results.progress.step("starting Spark", 0)
+    results.report("starting Spark")
     try:
         with spark_runner(results.contract, scratch, master=task.master) as runner:
             results.notes += [runner.cluster.lacks] if runner.cluster.lacks else []
@@ -242,19 +239,5 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     results.notes += [why_deferred] if why_deferred else []
-    return ShellOutcome(
-        result=results.document(seconds=seconds, closure=closure),
-        findings=results.findings,
-        unknowns=unknowns,
-        never_struck=() if deferred else coverage.never_struck(),
-        deferred=why_deferred,
-        lines_passed=frozenset(coverage.lines_passed),
-        lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
-        lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
-        lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
-        calls_passed=frozenset(coverage.calls_passed()),
-        calls_failed=frozenset(coverage.calls_failed),
-        own_code=results.own_code,
-        not_compared=results.not_compared,
-        judged=results.log.runs,
-    )
+    outcome = replace(results.outcome(seconds=seconds, closure=closure), unknowns=unknowns, deferred=why_deferred)
+    return replace(outcome, never_struck=()) if deferred else outcome

@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import COORDINATOR_POINTS, is_line, is_system_call
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import KINDS_AT_CALLS
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS, SINK
 
 STEPS_REQUIRED: Final = (
     *(f"{call}.{side}" for call in ("open", "write", "snapshot", "acknowledge") for side in ("before", "after")),
@@ -27,11 +27,10 @@ STEPS_REQUIRED: Final = (
     ),
     *COORDINATOR_POINTS,
 )
-LINES_UNSTRUCK_MOST: Final = 0.1  # of those executed: a few are passed only late, in recoveries from recoveries
-SINK: Final = "sink[0]"  # of all subtasks the same calls can fail
+LINES_UNSTRUCK_MOST: Final = 0.1  # a few of the executed lines are passed late only, in recoveries from recoveries
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
-NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after them nothing has died at the point, or not at once
+NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after such a fault nothing has died at the point, or not at once
 KIND_AT_LINES: Final = {
     "kill": "kill",
     "kill-job": "kill",
@@ -157,9 +156,9 @@ class Coverage:
         """Protocol steps that were passed, or should have been, and at which no fault was injected."""
         return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.examined(point))
 
-    def calls_passed(self) -> set[tuple[str, str]]:
-        """Each kind of call to the target, with each way in which it can fail there."""
-        return {(point, kind) for point in self.passed for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)}
+    def stage_left_out(self) -> str:
+        """The first one that did not come to its end, for no reason but the end of the campaign; empty: none."""
+        return next((each.name for each in self.stages if not (each.finished or each.skipped or each.cut)), "")
 
     def lines_unstruck(self) -> list[str]:
         return sorted(line for line in self.lines_passed if not self.examined(line))
@@ -168,3 +167,8 @@ class Coverage:
         """Whether each of these kinds was injected at nine in ten of the executed lines."""
         passed = self.lines_passed
         return all(len(passed - self.lines_by_kind[kind]) <= LINES_UNSTRUCK_MOST * len(passed) for kind in kinds)
+
+
+def ways_to_fail(points: Iterable[str]) -> set[tuple[str, str]]:
+    """Each of them at which calls to the target fail, with each way in which they can."""
+    return {(point, kind) for point in points for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)}

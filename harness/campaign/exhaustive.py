@@ -19,7 +19,8 @@ from sinkproof.exploration.run_memo import MemoizedRuns, outcome_of
 from sinkproof.generators.fault_sites import places
 
 LINE_KINDS: Final = ("kill", "stop", "pause")
-COMPARED_EVERY: Final = 50  # faults that are not run because an equivalent one is; audits some dozens of a file sink
+# Of the faults that an equivalent one stands for, one in so many is run all the same: some dozens for a file sink.
+COMPARED_EVERY: Final = 50
 
 
 class ExhaustiveRuns:
@@ -54,7 +55,6 @@ class ExhaustiveRuns:
     def _run_at_lines(self, faults: Sequence[Fault]) -> dict[Fault, Any]:
         """How a run with each of them ends. All are run in full: what a memo joins depends on the process."""
         found = {}
-        self.results.announce(self.campaign.stage.name, len(faults))
         schedules = [Schedule((fault,)) for fault in faults]
         for result in self.workers.run_all(schedules, trace_lines=True, run=self._run_traced):
             self.results.progress.step(str(result.schedule), 0)
@@ -80,7 +80,6 @@ class ExhaustiveRuns:
     def _run_rounds(self, pairs: FaultPairs) -> bool:
         """False: the campaign must stop before all pairs were run."""
         for schedules in pairs.rounds(self.campaign.baseline):
-            self.results.announce(self.campaign.stage.name, len(schedules))
             for result in self.workers.run_all(schedules, trace_lines=False, run=self._run):
                 self.results.progress.step(str(result.schedule), 0)
                 self.results.add_one_of_many(self._shown(result))
@@ -91,7 +90,7 @@ class ExhaustiveRuns:
         return True
 
     def _run(self, schedule: Schedule) -> RunResult:
-        self.results.progress.step(str(schedule), 0, schedules=0)
+        self.results.report(str(schedule))
         return self.runner.run(schedule)
 
     def _run_traced(self, schedule: Schedule) -> RunResult:

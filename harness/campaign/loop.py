@@ -30,7 +30,7 @@ from sinkproof.subject.heartbeat import heartbeat
 ShouldStop = Callable[[CampaignResults], bool]
 REQUIRED_SECONDS: Final = 450.0  # until the last required stage has begun: three quarters of a slow sink's time
 STAGE_SECONDS_LEAST: Final = 10.0
-ROUNDS_MOST: Final = 3  # of injecting faults at points that only recoveries from recoveries pass
+ROUNDS_MOST: Final = 3  # in each round faults strike at points that only recoveries of the round before pass
 
 
 class CampaignStopped(Exception):
@@ -101,7 +101,7 @@ class Campaign(ABC):
         coverage.skipped = self._unmet(stage)
         if coverage.skipped:
             return
-        self.results.announce(stage.name, None)
+        self.results.progress.start(self.contract.name, stage.name)
         if stage.explore is not None:
             stage.explore(self)
         else:
@@ -121,7 +121,6 @@ class Campaign(ABC):
         lines = lines or self.searches_lines
         chosen = self._chosen(schedules, concurrent_reader=concurrent_reader)
         chosen = self._in_time(chosen, self.stage_seconds - (now() - self.stage_began) / times_as_long())
-        self.results.announce(self.stage.name, len(chosen))
 
         def play(schedule: Schedule) -> RunResult:
             return self.play(schedule, lines=lines, concurrent_reader=concurrent_reader)
@@ -169,12 +168,9 @@ class Campaign(ABC):
         return True
 
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
-        def report(what: str) -> None:
-            self.results.progress.step(what, self.results.coverage.kills, schedules=0)
-
-        report(str(schedule))
+        self.results.report(str(schedule))
         is_command = self.contract.kind == "command"  # its calls and its reader have limits, a run of many has none
-        with heartbeat(str(schedule), report) if is_command else nullcontext():
+        with heartbeat(str(schedule), self.results.report) if is_command else nullcontext():
             return self.runner.run(schedule, trace_lines=lines, concurrent_reader=concurrent_reader)
 
     def take(self, result: RunResult) -> RunResult:

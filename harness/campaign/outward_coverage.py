@@ -16,15 +16,15 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.fault_sites import last_decision, passes
+from sinkproof.generators.fault_sites import SINK, last_decision, passes
 from sinkproof.generators.native_calls import kills_in_native_code, unexplained
 from sinkproof.reports.document import OutwardCalls, PowerLosses
 
-VOID_TIMES: Final = 2  # then the call of a recovery is one that other subtasks may make first
+VOID_TIMES: Final = 2  # if a call of a recovery is not met twice, another subtask may make it first
 KINDS_AT_OUTWARD_CALLS: Final = ("kill", "stop", "pause", "error", "land", "unanswered")
-SINK: Final = "sink[0]"  # at the calls of all subtasks the same faults can strike
 LEFT_LISTED_MOST: Final = 3
-UNSTRUCK_MOST: Final = 0.1  # of the calls of native code, as of lines: threads may make others in the next run
+# Threads of native code may make other calls in the next run: a tenth may stay unstruck, as of lines.
+UNSTRUCK_MOST: Final = 0.1
 ELSEWHERE_LISTED_MOST: Final = 5
 
 

@@ -47,14 +47,14 @@ from sinkproof.workload.jobs import (
     SPARSE_JOB,
 )
 
-SEARCH_SECONDS_MOST: Final = 6.0  # each of some dozens of runs takes as long, and a call of ten counts as hung
+SEARCH_SECONDS_MOST: Final = 6.0  # some dozens of runs take as long each, and a call of ten seconds counts as hung
 FAR_LARGER_SECONDS_MOST: Final = 30.0
 FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
 LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
-NEW_AMONG_MANY_MOST: Final = 4  # calls that only hundreds of checkpoints lead to: a run takes seconds
-LARGE_CALLS_SECONDS_MOST: Final = 90.0  # a batch of hundreds of requests takes seconds, and leads to as many schedules
-TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and made once more
+NEW_AMONG_MANY_MOST: Final = 4  # a run takes seconds for each call that only hundreds of checkpoints lead to
+LARGE_CALLS_SECONDS_MOST: Final = 90.0  # a batch of hundreds of requests takes seconds, for each of its schedules
+TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and is made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
 
@@ -298,9 +298,7 @@ class ProcessCampaign(CampaignInProcesses):
             if deadline.over:
                 return [schedule.job]
             self.stop_if_it_takes_too_long(FAR_LARGER_SECONDS[bool(schedule.faults)])
-            with heartbeat(
-                str(schedule), lambda what: self.results.progress.step(what, self.results.coverage.kills, schedules=0)
-            ):
+            with heartbeat(str(schedule), self.results.report):
                 result = self.play(schedule)
             if not self._take_unless_it_ran_out(result):
                 return [schedule.job]

@@ -30,7 +30,8 @@ from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.workload.jobs import JOBS
 
-PART_SECONDS_MOST: Final = 30.0  # several hundred schedules; of a slow library some dozens
+# In this time several hundred schedules run, or some dozens where the sink uses a slow library.
+PART_SECONDS_MOST: Final = 30.0
 
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:

@@ -21,7 +21,7 @@ from sinkproof.strategies import DEFAULT_KINDS, run_in, schedules
 from sinkproof.subject.claims import ORACLE_CLAIMS
 
 DATABASE: Final = ".hypothesis/examples"
-EXAMPLES_AT_ONCE: Final = 200  # drawn from one seed: Hypothesis slows down when it has drawn many thousands
+EXAMPLES_AT_ONCE: Final = 200  # Hypothesis slows down when it has drawn many thousands from one seed
 HARMLESS: Final = ("kill-job", "lose", "decline")  # no attempt dies of them with the sink's code on its stack
 
 

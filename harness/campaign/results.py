@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage
+from sinkproof.campaign.coverage import STEPS_REQUIRED, Coverage, ways_to_fail
 from sinkproof.campaign.finding_text import (
     contents_of,
     effects,
@@ -59,9 +59,9 @@ class CampaignResults:
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
     log: RunLog = field(default_factory=RunLog)
 
-    def announce(self, phase: str, schedules: int | None) -> None:
-        """So many schedules come next; None: nothing says how many."""
-        self.progress.start(self.contract.name, phase, schedules)
+    def report(self, what: str) -> None:
+        """What is done now; no schedule has ended."""
+        self.progress.step(what, self.coverage.kills, schedules=0)
 
     def add(self, result: RunResult) -> None:
         if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
@@ -136,24 +136,38 @@ class CampaignResults:
             not_compared=self.not_compared,
         )
 
+    def outcome(self, *, seconds: float, closure: ClosureResult | None = None) -> ShellOutcome:
+        coverage = self.coverage
+        return ShellOutcome(
+            result=self.document(seconds=seconds, closure=closure),
+            findings=self.findings,
+            unknowns=self.unknowns,
+            never_struck=coverage.never_struck(),
+            lines_passed=frozenset(coverage.lines_passed),
+            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
+            lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
+            lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
+            calls_passed=frozenset(ways_to_fail(coverage.passed)),
+            calls_failed=frozenset(coverage.calls_failed),
+            own_code=self.own_code,
+            not_compared=self.not_compared,
+            judged=self.log.runs,
+        )
+
     def replay_line(self, schedule: Schedule) -> str:
         return replay_line(schedule, self.contract.locator, self.shell, nodes=self.services.options.nodes)
 
     def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
         claim = ORACLE_CLAIMS[anomaly.oracle]
         last = schedule.faults[-1].point if schedule.faults else ""
-        struck = result.killed_inside if result else ""
-        struck = struck or (f"struck when {sentence(last)}" if last else "")
-        why = anomaly.why + (f" ({struck})" if struck else "")
-        job = sentence_of(schedule.job)
-        why += f" (job={schedule.job}: {job})" if job else ""
+        job = self.sentence_of_job(schedule.job)
         return Finding(
             oracle=anomaly.oracle,
             claimed=bool(claim & self.contract.claims),
             claim=names(claim)[0],
             shell=self.shell,
             schedule=str(schedule),
-            why=why,
+            why=self.why(anomaly, schedule, result) + (f" (job={schedule.job}: {job})" if job else ""),
             replay=self.replay_line(schedule),
             lost=anomaly.lost[:ROWS_LISTED_MOST],
             lost_total=len(anomaly.lost) if len(anomaly.lost) > ROWS_LISTED_MOST else None,
@@ -165,6 +179,16 @@ class CampaignResults:
             effects=effects(result) if result and self.shell != "spark" else (),
             line=result.struck_line if result else source_line(last, self.own_code.files),
         )
+
+    def why(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> str:
+        """What went wrong, and where the last fault struck."""
+        struck = result.killed_inside if result else ""
+        if schedule.faults and not struck:
+            struck = f"struck when {sentence(schedule.faults[-1].point)}"
+        return anomaly.why + (f" ({struck})" if struck else "")
+
+    def sentence_of_job(self, job: str) -> str:
+        return sentence_of(job)
 
     def source_of(self, job: str) -> Input:
         """What it reads."""

@@ -36,11 +36,12 @@ from sinkproof.judging.oracle import Anomaly
 from sinkproof.workload.jobs import JOBS, LARGE_BATCHES_JOB, SPARSE_JOB
 
 STATES_MOST: Final = 20_000
-SHRUNK_MOST: Final = 8  # findings of one oracle; a handful is kept
-RESIDUE_LEAST: Final = 10  # things that a job with two sinks and three pending checkpoints may hold at once
+SHRUNK_MOST: Final = 8  # so many findings of one oracle are shortened; a handful of them is kept
+RESIDUE_LEAST: Final = 10  # a job with two sinks and three pending checkpoints may hold so many things at once
 ORDERS: Final = (*STEPS, EVERY_STEP)
-BULK_TIMES_MOST: Final = 6  # what is done for each row is done a thousand times a checkpoint
-FEW: Final = 2  # faults, in a schedule that is short enough as it is
+# Lines that handle single rows run a thousand times in a checkpoint; the first turns are crashed.
+BULK_TIMES_MOST: Final = 6
+FEW: Final = 2  # a schedule of so few faults is not shortened
 SLOW_SECONDS: Final = 3.0  # for some 75 runs with a concurrent reader, which take 0.1 s in memory
 NO_CODE_DIES: Final = frozenset({"cancel", "decline", "depose", "drain", "expire", "lose", "maintain", *rare.MESSAGES})
 
@@ -213,7 +214,6 @@ class SimulatedCampaign(Campaign):
         """
         reported = 0
         coverage = self.results.coverage
-        self.results.announce(self.stage.name, None)
 
         def report(closure: ExploredClosure[JobState]) -> None:
             """Each finding once, and at once: `should_stop` may wait for it."""

@@ -27,7 +27,7 @@ from sinkproof.generators import host_schedules
 from sinkproof.workload.jobs import JOBS
 
 BEFORE: Final = ("write.after", "snapshot.after", "acknowledge.after", "notify_complete.before", "write.before")
-FULL_SECONDS: Final = 60.0  # a budget from which the endurance job is as long as it ever is
+FULL_SECONDS: Final = 60.0  # from this budget on the endurance job is as long as it ever is
 FULL: Final = EndurancePlan(attempts=200, coordinators=20, workers=5, jobs=3, rows=1_000_000)
 ON_SERVICES: Final = EndurancePlan(
     attempts=60,
@@ -42,7 +42,7 @@ ON_SERVICES: Final = EndurancePlan(
     strike_seconds=3.0,
 )
 HEALED_EARLY: Final = 5
-DEAD_MORE: Final = 4  # of a few the wait status of the attempt is not found
+DEAD_MORE: Final = 4  # so many more die than are wanted, as the wait status of a few attempts is not found
 CUTS_LEAST, DEAD_LEAST = 50, 20  # hosts cut off, and dead, that an endurance job on several hosts has
 ON_HOSTS: Final = EndurancePlan(rows=10_000, pace_ms=200, batch_rows=20, interval_ms=50, strike_seconds=3.0)
 SECONDS_PER_HOST: Final = 12.0  # from one fault of a host to the next, in an endurance job

@@ -36,7 +36,7 @@ SERVICE_KILL, SERVICE = "service-kill", "the external system"
 EVENTS_SHOWN_MOST: Final = 200
 OPENING: Final = ("open.before", "fence.before", "fence.after", "open.after", "generation.before", "generation.after")
 ATTEMPT_AGAIN, COORDINATOR_AGAIN = "acknowledge.before", "checkpoint.trigger"
-HEALED_AT: Final = "generation.before"  # of the coordinator: the silence was noticed, and nothing replaced yet
+HEALED_AT: Final = "generation.before"  # the coordinator has noticed the silence by then, and has replaced nothing yet
 STRIKE_SECONDS: Final = 300.0  # until some step is passed, while one after the other is armed
 REPORT_SECONDS: Final = 10.0
 NOTICED_SECONDS: Final = 20.0  # until the coordinator has noticed the silence of a host; it takes three
@@ -285,7 +285,7 @@ class EnduranceJob:
     def _difference(self) -> Difference:
         record = FolderCheckpointStorage(self.folder.checkpoints).latest()
         seen: Difference = self.runner.cluster.call(
-            "sinkproof.execution.spark_row_difference:difference", self.runner.where, covered(record)
+            "sinkproof.execution.spark_row_difference:difference", self.runner.subject, covered(record)
         )
         return seen
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from sinkproof.campaign.coverage import Coverage
+from sinkproof.campaign.coverage import Coverage, ways_to_fail
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 
-WAYS_MOST: Final = 4  # to a point: what a recovery does depends on the moment, and one way may not lead there again
+WAYS_MOST: Final = 4  # several ways to a point are kept: a recovery depends on the moment, and may not lead there again
 
 
 class ReachingSchedule(NamedTuple):
@@ -67,7 +67,7 @@ class Steering:
 
     def to_calls_without_errors(self, coverage: Coverage) -> list[Schedule]:
         """Schedules that lead to calls to the target which have not failed yet, and let them fail."""
-        left = sorted(coverage.calls_passed() - coverage.calls_failed)
+        left = sorted(ways_to_fail(coverage.passed) - coverage.calls_failed)
         ways = [(self.reaching[point][0], kind) for point, kind in left if self.reaching.get(point)]
         return [ReachingSchedule(way.before, replace(way.last, kind=kind)).schedule for way, kind in ways]
 

@@ -28,7 +28,6 @@ from sinkproof.chaos.schedule import Fault, Schedule, parse
 from sinkproof.execution.fork_servers import Servers, fork_servers
 from sinkproof.execution.make_sink import PRELOAD
 from sinkproof.execution.process_runner import (
-    HANG_SECONDS,
     ProcessRunner,
     process_runner,
 )
@@ -144,7 +143,7 @@ def repeat(canary: Canary, servers: Servers, convicting: Schedule | None) -> Cam
 
     def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
         first = [] if convicting is None else [convicting]
-        with ProcessRunner(results.contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
+        with ProcessRunner(results.contract, scratch, servers=servers) as runner:
             runner.find_own_files()
             ProcessCampaign(runner, results, first=first, should_stop=should_stop).carry_out(plan)
 
@@ -155,7 +154,7 @@ def watch_in(stages: Plan, servers: Servers) -> CampaignFunction:
     """In the process shell, these stages only."""
 
     def carry_out(results: CampaignResults, scratch: Scratch, should_stop: ShouldStop) -> None:
-        with ProcessRunner(results.contract, scratch, servers=servers, hang_seconds=HANG_SECONDS) as runner:
+        with ProcessRunner(results.contract, scratch, servers=servers) as runner:
             runner.find_own_files()
             WatchedStages(runner, results, should_stop=should_stop).carry_out(stages)
 
@@ -171,7 +170,7 @@ def run_these(schedules: Sequence[str]) -> CampaignFunction:
 
         reads = bool(results.contract.claims & READ_BESIDE)
         stage = Stage(name=STAGE, schedules=lambda _: map(parse, schedules), concurrent_reader=reads)
-        with process_runner(results.contract, scratch, hang_seconds=HANG_SECONDS) as runner:
+        with process_runner(results.contract, scratch) as runner:
             GivenSchedules(runner, results, should_stop=is_convicted).carry_out((stage,))
 
     return campaign_in(carry_out, shell="process")

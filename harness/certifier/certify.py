@@ -44,7 +44,8 @@ POINTS_LISTED_MOST: Final = 6
 SLOW_SECONDS: Final = 1.0  # per schedule; with a process for each attempt, a schedule takes a tenth of it
 CONTROL_SECONDS: Final = 1.0  # for each control in each shell, before a certificate
 CONTROL_SECONDS_IN_FULL: Final = 5.0  # the same for `sinkproof canaries`
-LEAST_SECONDS: Final = 1.0  # the budget that is left when nothing is missing any more that the verdict needs
+# The budget of `--budget least`: a campaign ends when nothing is missing any more that the verdict needs.
+LEAST_SECONDS: Final = 1.0
 CANARIES_UNTRIED: Final = "the canaries were not tried yet"
 
 

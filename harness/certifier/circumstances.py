@@ -39,11 +39,11 @@ PACKAGES: Final = (
 OF_A_SESSION: Final = re.compile(
     r"_|SHLVL|PWD|OLDPWD|COLUMNS|LINES|TERM.*|WINDOWID|SSH_.*|XDG_SESSION.*|DBUS_.*|PYTEST_.*|SINKPROOF_FRESH"
 )
-OF_INTERPRETERS: Final = re.compile(r"PYTHON.*|SINKPROOF_.*|LC_.*|LANG|TZ|LD_.*")  # a canary reads no other
+OF_INTERPRETERS: Final = re.compile(r"PYTHON.*|SINKPROOF_.*|LC_.*|LANG|TZ|LD_.*")  # a canary reads no other variables
 FILES_MOST: Final = 10_000  # in a contract's folder
 NOT_OF_THE_CONTRACT: Final = ("pyvenv.cfg", FILE_NAME)  # folders with such a file: environments, and our own reports
 LOCAL_TIME: Final = "/etc/localtime"
-COMPILED: Final = "__pycache__"  # comes and goes, under passing names too
+COMPILED: Final = "__pycache__"  # its files come and go, under passing names, too
 
 
 class Unknown(Exception):

@@ -43,7 +43,7 @@ NO_OUTWARD_CALL: Final = (
     "no system call was seen that changes its folder or sends to a socket, so how its rows get out is not known"
 )
 INTERIOR_OF_NATIVE_CODE: Final = "interior of native code not explored"
-RESERVE: Final = 3.0  # schedules that are left may take longer than those before, and lead to others
+RESERVE: Final = 3.0  # the schedules that are left may take longer than those before, and may lead to others
 
 
 def not_examined(subject: SubjectProgress) -> str:

@@ -45,7 +45,7 @@ from sinkproof.subject.scratch import fresh_folder
 
 SHELLS: Final = ("simulated", "process")  # the JVM of Spark reads more than is recorded
 BYTES_MOST: Final = 64 << 20  # a subject takes some hundred kilobytes in each shell
-REPEATED: Final = 0.05  # of the runs of a kept result, and of the canaries
+REPEATED: Final = 0.05  # this share of the runs of a kept result is run again, and of the canaries
 # Installed packages with native code that reads nothing but what Python code gives it.
 NATIVE: Final = frozenset(
     {"numpy", "numpy.libs", "_time_machine", "time_machine", "rpds", "markupsafe", "msgspec", "xxhash", "yaml", "_yaml"}

@@ -45,8 +45,8 @@ PRELOAD: Final = (
 STEPS_EVERY_SECONDS: Final = 0.1  # between two progress messages
 POLL_SECONDS: Final = 3600.0  # at most
 START_SECONDS: Final = 10.0  # imports of the subject
-ENDING_SECONDS: Final = 6.0  # of what an interruption ends; some systems kill after seven
-GIVEN_UP_SECONDS: Final = 2.0  # after that: a run that takes longer
+ENDING_SECONDS: Final = 6.0  # what an interruption ends has so long; some systems kill after seven seconds
+GIVEN_UP_SECONDS: Final = 2.0  # a run that takes longer than that is given up
 ENDING: Final = "interrupted: the runs that have begun are finished, or given up after some seconds"
 # A worker counts as hung after so many times the limit of a call. A simulated schedule takes 1 ms. In processes a sink
 # is given up after three calls that hang, and a broker may take a minute to restart on a busy machine. Spark has to
@@ -84,8 +84,8 @@ class Reporting(Progress):
             os.write(2, b"its code has closed file descriptors that it had not opened")
             os._exit(1)
 
-    def start(self, subject: str, phase: str, total: int | None) -> None:
-        self.send("start", subject, phase, total)
+    def start(self, subject: str, phase: str) -> None:
+        self.send("start", subject, phase)
 
     def step(self, what: str, kills: int, *, schedules: int = 1) -> None:
         report_step(self.status, what)

@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 HOME: Final = Path(".sinkproof")  # in the working directory, as caches of linters and test runners are
 STORE: Final = HOME / "kept"
 BUDGET_SECONDS: Final = 20.0  # on two cores a small sink is examined by then; a slow one gets more in any case
-PLAN_SECONDS: Final = 180.0  # a small sink is struck at each line, every time that it runs; real deaths, both cores
+# A small sink is struck by real deaths at each line by then, every time that the line runs, on both cores.
+PLAN_SECONDS: Final = 180.0
 BUDGET_SECONDS_ON_SPARK: Final = 60.0  # enough for hundreds of deaths in one long job, too
 BUDGET_SECONDS_ON_SERVICES: Final = 240.0  # each step is tried with a broker that is killed and takes 3 s to restart
 BUDGET_SECONDS_ON_HOSTS: Final = 300.0  # a run with a host that dies, or is cut off, takes 15 s
 BUDGET_SECONDS_OF_ALL: Final = 10.0  # enough for every step of a built-in pair, and for most of their closures
-BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong one is convicted by then; what UPHELD needs is run in any case
+BUDGET_SECONDS_OF_COMMAND: Final = 5.0  # a wrong command is convicted by then; what UPHELD needs is run in any case
 BUDGETS: Final = (
     f"{in_words(BUDGET_SECONDS)}, and up to {in_words(PLAN_SECONDS)} for a sink of yours that seems right by then; "
     f"{in_words(BUDGET_SECONDS_ON_SPARK)} if Spark is among the shells; "

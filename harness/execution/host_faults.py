@@ -50,7 +50,7 @@ from sinkproof.workload.ledger import Identity
 SILENCE_SECONDS: Final = 3  # of a host, until a job gives it up; that of a user is ten
 ZOMBIE_SECONDS: Final = 2.0  # that an attempt goes on after its successor runs
 SLOW_SECONDS: Final = 1.5
-HEALED_SECONDS: Final = 40.0  # after which a cut is healed in any case; a recovery on other hosts takes ten
+HEALED_SECONDS: Final = 40.0  # a cut is healed by then in any case; a recovery on other hosts takes ten
 TICK_SECONDS: Final = 0.2
 REQUEST_SECONDS: Final = 5.0  # between a connection and its request
 REAP_SECONDS: Final = 20.0  # until the parents of what was killed are dead, too

@@ -29,9 +29,9 @@ from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
-from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost
+from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
-from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe
+from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
@@ -42,13 +42,14 @@ from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import named_job
 from sinkproof.workload.wall_clocks import wall_clock_beside
 
-HANG_SECONDS: Final = 10.0
-RESTARTS_SECONDS: Final = 600.0  # a call of a sink may take, if the service is killed in it, and in some restarts
+# A call of a sink may take so long if the service is killed in it, and in some of its restarts.
+RESTARTS_SECONDS: Final = 600.0
 HANGS_MOST: Final = 3  # in one run
 HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
 IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
-MODULES_LEAST: Final = 20  # worth new fork servers, which take a second: each module takes an attempt 2 ms
-MODULES_MOST: Final = 500  # their names fit into a message to the server; with them come most of the others
+# New fork servers take a second, and each module that they do not import takes an attempt 2 ms.
+MODULES_LEAST: Final = 20
+MODULES_MOST: Final = 500  # so many names fit into a message to the server; most other modules come with them
 
 
 class Patience:
@@ -70,7 +71,7 @@ class ProcessRunner(ScheduleRunner):
         scratch: Scratch,
         *,
         servers: Servers,
-        hang_seconds: float,
+        hang_seconds: float = HANG_SECONDS,
     ) -> None:
         super().__init__(contract, scratch)
         self.servers, self.hang_seconds = servers, hang_seconds
@@ -87,7 +88,7 @@ class ProcessRunner(ScheduleRunner):
         self.servers.let_orphans_live(job.orphans_seconds)
         self.host = host = self._make_host(wall_clock, job)
         least = long_wait_seconds(self.files) if job.patient else host.patience_seconds
-        host.hang_seconds = max(host.hang_seconds, 2 * least if job.patient else 0)
+        host.hang_seconds = max(self.hang_seconds, 2 * least if job.patient else 0)
         host.patience_seconds = min(max(least, 3 * self.slowest_seconds), host.hang_seconds)
         self.target.ages_files = wall_clock is None
         if self.service.watched is not None:
@@ -105,11 +106,7 @@ class ProcessRunner(ScheduleRunner):
     def _make_host(self, wall_clock: WallClock | None, job: Job) -> AttemptHost:
         record = self.target.unforced
         if self.contract.kind == "command":
-            return CommandHost(
-                *(self.servers.first, self.contract.given.command, self.scratch.path),
-                record=record,
-                hang_seconds=self.hang_seconds,
-            )
+            return CommandHost(*(self.servers.first, self.contract.given.command, self.scratch.path), record=record)
         own_points = self.contract.marks_points
         host = ProcessHost(
             self.servers.first,
@@ -123,16 +120,17 @@ class ProcessRunner(ScheduleRunner):
                 receives_in_pieces=job.receives_in_pieces,
                 shared=str(self.scratch.path) if job.other_hosts else "",
             ),
+            WatchedCode(
+                files=dict(self.files),
+                folder="" if own_points and not job.reads_are_points else str(self.scratch.path),
+                sockets=not self.scratch.services.used,
+                reads=job.reads_are_points,
+                clients=bool(self.scratch.services.used) and not own_points,
+                calls_below=str(self.scratch.path) if self._watch_calls else "",
+            ),
             other_server=self.servers.other,
-            files=self.files,
-            folder="" if own_points and not job.reads_are_points else str(self.scratch.path),
-            sockets=not self.scratch.services.used,
-            reads=job.reads_are_points,
-            clients=bool(self.scratch.services.used) and not own_points,
             trace_lines=self._trace_lines,
-            calls_below=self.scratch.path if self._watch_calls else None,
             record=record,
-            hang_seconds=self.hang_seconds,
         )
         if self._names_elsewhere:
             host.elsewhere = {}

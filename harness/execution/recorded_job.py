@@ -226,9 +226,9 @@ class RecordedRun:
     def complete_at_crash(self) -> list[int]:
         return [each.detail for each in self.of("complete", until=self.crash_ms)]
 
-    def restored_from(self, *, generation: int = 2) -> list[int]:
-        """Checkpoints that the generation's subtasks were restored from; 0: from none."""
-        return sorted({each.detail or 0 for each in self.of("restored", generation=generation)})
+    def restored_from(self) -> list[int]:
+        """Checkpoints that the subtasks of the second generation were restored from; 0: from none."""
+        return sorted({each.detail or 0 for each in self.of("restored", generation=2)})
 
     def record(self, checkpoint_id: int) -> CheckpointRecord:
         return next(record for record in self.seen.decided if record.checkpoint_id == checkpoint_id)

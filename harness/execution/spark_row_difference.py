@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sinkproof.execution.spark_recipes import scratch_at
-from sinkproof.subject.loading import load
+from sinkproof.execution.spark_recipes import SubjectAnywhere
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
@@ -31,14 +30,12 @@ class Difference:
     extra_total: int  # repeats, and rows that were not read from the source
 
 
-def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping[int, int]) -> Difference:
-    """`where`: what SparkRunner.where says of the contract's scratch; `lengths`: split -> rows that were read."""
+def difference(session: SparkSession, subject: SubjectAnywhere, lengths: Mapping[int, int]) -> Difference:
+    """`lengths`: split -> rows that were read."""
     from pyspark.sql import functions as f
 
     session.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
-    contract = load(where["locator"])
-    scratch = scratch_at(where["folder"], name=where["name"], settings=where["settings"], services=where["services"])
-    counted = _committed(session, contract, scratch).groupBy("split", "offset").agg(f.count("*").alias("times"))
+    counted = _committed(session, subject).groupBy("split", "offset").agg(f.count("*").alias("times"))
     joined = _ledger(session, lengths).join(counted, ["split", "offset"], "full_outer").cache()
     lost = joined.where(f.col("times").isNull())
     surplus = f.col("times") - f.when(f.col("expected").isNull(), 0).otherwise(1)
@@ -61,7 +58,8 @@ def difference(session: SparkSession, where: Mapping[str, Any], lengths: Mapping
     return found
 
 
-def _committed(session: SparkSession, contract: Any, scratch: Any) -> DataFrame:
+def _committed(session: SparkSession, subject: SubjectAnywhere) -> DataFrame:
+    contract, scratch = subject.contract(), subject.scratch()
     frame_of = contract.optional("committed_frame")
     if frame_of is not None:
         frame: DataFrame = frame_of(session, scratch)

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from sinkproof.chaos.shared.point_counts import read_counts
 from sinkproof.execution.host_faults import ClusterHosts, HostFaults, cluster_hosts, lead_to_services
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.execution.spark_recipes import SubjectAnywhere
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.shells.spark.control_messages import SILENCE_SECONDS
 from sinkproof.reference_engine.shells.spark.deployment import SparkRun
@@ -39,9 +40,10 @@ from sinkproof.subject.source_files import source_line
 from sinkproof.workload.jobs import named_job
 
 RUN_SECONDS: Final = 45.0  # without progress, until a run of the small job counts as hung; a run takes 0.2 s
-RUN_SECONDS_IF_SLOW: Final = 120.0  # on services one takes two; a killed broker, or host, takes longer to return
+# On services a run takes two seconds; a killed broker, or host, takes longer to return.
+RUN_SECONDS_IF_SLOW: Final = 120.0
 TASKS_MOST: Final = 5  # of the widest certifying job
-PACE_BESIDE_ZOMBIES_MS: Final = 100  # else a job on hosts is over before the attempt that was cut off has gone on
+PACE_BESIDE_ZOMBIES_MS: Final = 100  # with less, a job on hosts is over before the attempt that was cut off has gone on
 MASTER: Final = f"local[{TASKS_MOST + 1},100000]"
 
 
@@ -80,19 +82,19 @@ class SparkRunner(ScheduleRunner):
             lead_to_services(self.relays, self.scratch.services)
 
     @property
-    def where(self) -> Mapping[str, Any]:
-        """The arguments that every recipe takes."""
+    def subject(self) -> SubjectAnywhere:
+        """For recipes."""
         scratch = self.scratch
-        return {
-            "locator": found_anywhere(self.contract.locator),
-            "name": scratch.name,
-            "folder": str(scratch.path),
-            "settings": dict(scratch.settings),
-            "services": scratch.services.options,
-        }
+        return SubjectAnywhere(
+            locator=found_anywhere(self.contract.locator),
+            name=scratch.name,
+            folder=str(scratch.path),
+            settings=dict(scratch.settings),
+            services=scratch.services.options,
+        )
 
     def new_run(self, recipe: str, **arguments: Any) -> SparkRun:
-        arguments = {**self.where, **arguments}
+        arguments = {"subject": self.subject, **arguments}
         folder = Path(mkdtemp(prefix="run-", dir=self.folder))
         silence = SILENCE_SECONDS if self.hosts is None else self.hosts.silence_seconds
         return SparkRun(recipe=recipe, arguments=arguments, folder=folder, silence_seconds=silence)

@@ -15,6 +15,7 @@ until there is none. There are four kinds:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from sinkproof.chaos.canonical_names import FINDABLE_IDS
@@ -68,32 +69,20 @@ class Closures:
         """`preludes`: faults that may be injected before the first crash of the ordered closure."""
         for step in STEPS:
             self.close(self.world(order=step), depth_most=1)
-        self.close(self.world(), keep=self._keep_plain)
+        self.close(self.world(), keep=partial(setattr, self, "plain"))
         for shift in SHIFTS:
-            self.close(self.world(ids=shift), keep=lambda found, by=shift: self._keep_shifted(by, found))
+            self.close(self.world(ids=shift), keep=partial(self.shifted.__setitem__, shift))
         world = self.world(preludes=[(), *preludes], orders=[EVERY_STEP])
-        self.close(world, keep=self._keep_ordered)
+        self.close(world, keep=partial(setattr, self, "ordered"))
 
     def other(self, name: str, world: JobWorld) -> None:
-        self.close(world, keep=lambda found: self.others.__setitem__(name, found))
+        self.close(world, keep=partial(self.others.__setitem__, name))
 
     def with_partial_deaths(self) -> None:
         """The mixed closure. Bounded by time: some strategies have hundreds of thousands of runs."""
         deadline = Deadline(self.mixed_seconds)
         world = self.world(ids=FINDABLE_IDS, between=self._between)
-        self.close(world, keep=self._keep_mixed, go_on=lambda: not deadline.over)
-
-    def _keep_plain(self, found: Explored[JobState]) -> None:
-        self.plain = found
-
-    def _keep_shifted(self, by: int, found: Explored[JobState]) -> None:
-        self.shifted[by] = found
-
-    def _keep_ordered(self, found: Explored[JobState]) -> None:
-        self.ordered = found
-
-    def _keep_mixed(self, found: Explored[JobState]) -> None:
-        self.mixed = found
+        self.close(world, keep=partial(setattr, self, "mixed"), go_on=lambda: not deadline.over)
 
     def _between(self, run_result: RunResult, marks: Sequence[Mark]) -> list[Fault]:
         """One fault of each class of equivalent deaths and suspensions. Sources are only killed: nothing that a

@@ -29,11 +29,12 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 
 PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes, complex})
-HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: of a class statement, or, one by one, of extensions in C
+HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: each class statement makes such a type, and so do some extensions in C
 POINTER_BYTES: Final = struct.calcsize("P")
 # Objects that a sink refers to but does not own: the shell's state is compared separately.
 ENGINE: Final = f"{reference_engine.__name__}."
-OF_SHELLS: Final = (Contract, Scratch, ScheduleRunner, Simulation)  # the last one: what extends it outside the engine
+# Simulation stands here for classes outside of the engine that extend it.
+OF_SHELLS: Final = (Contract, Scratch, ScheduleRunner, Simulation)
 CONSTANT: Final = (
     CheckpointConfiguration,
     Input,

@@ -36,11 +36,11 @@ from sinkproof.reference_engine.shells.carry_out_effects import open_sink, settl
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.sink_adapters.protocol import Sink
 
-AUDITED_EVERY: Final = 200  # half a percent of the time
+AUDITED_EVERY: Final = 200  # so rarely an audit takes half a percent of the time
 CANDIDATES_MOST: Final = 40  # states under one key; a comparison takes 5 us, a saved run 200 us
 KEPT_MOST: Final = 3_000  # states kept for comparison, some 70 KB each
 SAMPLE_SIZE: Final = 200  # states kept before `is_worth_it` judges by the share of runs that matched
-MATCHES_LEAST: Final = 0.05  # matched runs per state kept
+MATCHES_LEAST: Final = 0.05  # runs that match a kept state, for each state that is kept
 Key = tuple[int, int]
 # The parts of an observation that grow during a run. `kinds` (of faults) is left out: none of those injected in runs
 # that are compared here waives a claim.

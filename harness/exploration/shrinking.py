@@ -21,7 +21,7 @@ from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.judging.oracle import Anomaly
 
 TRIES_MOST: Final = 150
-SECONDS_MOST: Final = 2.0  # for one finding; a replay takes a millisecond, and with lines some ten
+SECONDS_MOST: Final = 2.0  # for one finding: a replay takes a millisecond, and some ten with lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, FAIL, KILL, LOSE, UNANSWERED
 from sinkproof.foreach_batch.failing_jobs import FAILING
-from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
+from sinkproof.foreach_batch.followed_schedules import FaultsInside, followed
 from sinkproof.foreach_batch.function_campaign import (
     SIMULATED_FUNCTION_PLAN,
     WITHOUT_COPIES,
@@ -50,18 +50,19 @@ Explored = tuple[ClosureResult | None, str]  # and the stage that the budget lef
 ENTRY: Final = "sinkproof.foreach_batch.certify_function:show_again"
 SHOWN_AGAIN_MOST: Final = 3  # of findings, until one shows again
 SHOWN_AGAIN_SECONDS: Final = 300.0
-SEQUENCES_SHARE: Final = 0.5  # of the budget: single crashes are done by then, and sequences of them find little more
+# After this share of the budget no sequence of crashes begins: it would find little more than single crashes do.
+SEQUENCES_SHARE: Final = 0.5
 
 
 def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutcome:
     """One shell's part of the certificate. Raises ContractError where there is no Spark."""
-    progress.start(task.name, "crashes of batches", None)
+    progress.start(task.name, "crashes of batches")
     began = now()
     with _scratch_folder(contract, task, progress=progress) as scratch:
         results = FunctionResults(contract, scratch, progress=progress)
         closure, left_out = SHELLS[task.shell](results, scratch, task=task, progress=progress)
     if task.shell == "simulated" and results.breaks_a_claim:
-        with heartbeat("showing a finding again in another process", lambda what: progress.step(what, 0)):
+        with heartbeat("showing a finding again in another process", results.report):
             forget_unless_shown_again(results, task)
     outcome = results.outcome(seconds=now() - began, closure=closure)
     return replace(outcome, ended_before=left_out if task.budget_holds else "")
@@ -107,8 +108,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
                 simulated_query(contract, scratch, progress=progress) as query,
                 _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
             ):
-                ending, state, trail = follow(query, schedule, inside=inside)
-                return run_result(contract, schedule, ending, injected=state.faults, line=state.line, trail=trail)
+                return followed(query, schedule, inside=inside)[0]
         with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:
             done = runner.run(schedule.faults)
             if done.no_result:
@@ -139,7 +139,7 @@ def _watched_if_needed(
     watch = watched_query if copies and not fails else struck_drivers
     try:
         with (
-            heartbeat("watching the calls of a driver", lambda what: progress.step(what, 0)),
+            heartbeat("watching the calls of a driver", progress.report),
             watch(contract, scratch) as inside,
         ):
             yield inside
@@ -177,7 +177,7 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
         )
     canaries = laid_out(scratch.path.parent / "canaries")
     with simulated_query(results.contract, scratch, progress=progress) as query:
-        with heartbeat("trying functions that are wrong on purpose", lambda what: progress.step(what, 0)):
+        with heartbeat("trying functions that are wrong on purpose", results.report):
             results.unknowns += blind_spots(scratch, query.session, canaries)
         deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)  # without the start of Spark, and the canaries
         watch = partial(watched_query, results.contract, scratch)
@@ -199,8 +199,8 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
 def simulated_query(contract: Contract, scratch: Scratch, *, progress: Progress) -> Iterator[SimulatedQuery]:
     """In a session of its own. Within the context the working directory is the scratch folder."""
     starting = "starting Spark"  # reported, as a first start also makes the archive of classes, which takes long
-    progress.step(starting, 0)
-    with heartbeat(starting, lambda what: progress.step(what, 0)):
+    progress.report(starting)
+    with heartbeat(starting, progress.report):
         folder = scratch.path.parent / "spark"
         kills_task = folder / "kills-task"
         needed = {**settings(kills_task), **workers_find(contract.given.files)}
@@ -232,7 +232,7 @@ SHELLS: dict[str, Callable[..., Explored]] = {"simulated": _simulated, "spark": 
 @contextmanager
 def _scratch_folder(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
     """A fresh folder, with the scratch folder in it. Within the context SparkUnavailable becomes a ContractError."""
-    shell, services = task.shell, ServicesInUse(options=task.services, report=lambda what: progress.step(what, 0))
+    shell, services = task.shell, ServicesInUse(options=task.services, report=progress.report)
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
     with scratch_folder() as folder:

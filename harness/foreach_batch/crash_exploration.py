@@ -37,7 +37,6 @@ class Exploration:
         self.later: deque[Any] = deque()  # inside calls; they come when nothing else waits
         self.places: dict[str, Schedule] = {}  # call to the outside -> the first crash there
         self.bad_states = 0
-        self.runs = 0
         self.base = Observation()
         self.fields: Fields | None = None  # that the reader shows, as the run without crash tells
 
@@ -92,7 +91,6 @@ class Exploration:
         explored = self.states[key]
         self.step(str(Schedule(explored.first.faults)))
         explored.ending, explored.anomalies = self._explore(explored.first)
-        self.runs += 1
 
     def _explore(self, state: CrashState) -> tuple[Observation, tuple[Anomaly, ...]]:
         left: list[CrashState] = []

@@ -14,7 +14,7 @@ from sinkproof.foreach_batch.simulated_batches import Trail
 
 DEATHS_MOST: Final = 24  # of one job: each is followed by most of its batches
 LATE: Final = 2  # of the batches that lead to a line
-TURNS: Final = 2  # of a loop with a new line: what the first one has done is there before the second
+TURNS: Final = 2  # before the second turn of a loop with a new line, what the first one has done is there
 
 
 class _Pass(NamedTuple):

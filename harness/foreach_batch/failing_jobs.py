@@ -11,12 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from sinkproof.campaign.coverage import SINK
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.lines import Unanswered
 from sinkproof.chaos.points import is_line, line_point
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.socket_points import RAISED
+from sinkproof.chaos.socket_points import RAISED_AT_CALLS
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
     ERROR,
@@ -24,10 +22,9 @@ from sinkproof.foreach_batch.certifying_query import (
     INJECTED,
     POINTS,
     RETRIED_TASK_JOB,
-    UNANSWERED,
 )
 from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
-from sinkproof.generators.fault_sites import KINDS_AT_CALLS, faults_of_replies
+from sinkproof.generators.fault_sites import KINDS_AT_CALLS, SINK, faults_of_replies
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.names_in_code import tries_again
 from sinkproof.workload.ledger import Identity
@@ -37,12 +34,7 @@ if TYPE_CHECKING:
 
 PROPERTY: Final = "sinkproof-jobs-fail"  # of the JVM in which a local session runs its jobs, too
 TOLD: Final = "yes"
-FAILING: Final[dict[str, type[OSError]]] = {
-    ERROR: OSError,
-    FAIL: OSError,
-    UNANSWERED: Unanswered,
-    **RAISED,
-}
+FAILING: Final[dict[str, type[OSError]]] = {**RAISED_AT_CALLS, FAIL: OSError}
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
     {
         *(

@@ -7,18 +7,16 @@ from contextlib import AbstractContextManager
 from itertools import islice, takewhile
 from typing import Final
 
-from sinkproof.campaign.coverage import SINK
 from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import is_line, is_system_call
+from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
     BATCHES,
     BEFORE_COMMIT,
-    EARLY,
     ERROR,
     KILL,
     LOSE,
@@ -26,19 +24,20 @@ from sinkproof.foreach_batch.certifying_query import (
     SMALLER_CLUSTER_JOB,
     UNANSWERED,
 )
-from sinkproof.foreach_batch.followed_schedules import FaultsInside, follow
-from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults, run_result
+from sinkproof.foreach_batch.followed_schedules import FaultsInside, followed
+from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
+from sinkproof.generators.fault_sites import SINK
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
-EDGES_MOST: Final = 12  # deaths, each of a driver that takes seconds to start: whatever the budget
+EDGES_MOST: Final = 12  # whatever the budget: for each of these deaths a driver is started, which takes seconds
 DEATHS_MOST: Final = 36
-MORE_MOST: Final = 4  # as for EDGES_MOST, where batches are large
+MORE_MOST: Final = 4  # as for the edges, whatever the budget: deaths where batches are large
 ERRORS_MOST: Final = 24
-COPIED_ERRORS_MOST: Final = 12  # of calls of libraries, where the target can be copied
+COPIED_ERRORS_MOST: Final = 12  # where the target can be copied, calls of libraries fail in so many runs
 ELSEWHERE_MOST: Final = 8
 
 
@@ -104,16 +103,7 @@ def _planned(
 def strike(schedule: Schedule, inside: FaultsInside, query: SimulatedQuery, *, results: FunctionResults) -> None:
     outward = results.coverage.outward
     results.progress.step(str(schedule), 0)
-    ending, state, trail = follow(query, schedule, inside=inside)
-    result = run_result(
-        *(query.contract, schedule, ending),
-        injected=state.faults,
-        line=state.line,
-        trail=trail,
-        ignored=(EARLY,),
-        fields=results.fields,
-    )
-    results.coverage.saw(point for _, point, _ in trail if not is_system_call(point))
+    result, _ = followed(query, schedule, results=results, inside=inside)
     results.add(result)
     if schedule in outward.calls:
         outward.calls[schedule] = result.fired

@@ -10,7 +10,9 @@ from typing import Protocol
 
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.failing_jobs import FAILING
+from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
 from sinkproof.judging.oracle import Observation
 
@@ -62,6 +64,23 @@ def follow(
                 return query.run(state), state, trail
             state = left
         return query.run(state, visit=visit), state, trail
+
+
+def followed(
+    query: SimulatedQuery,
+    schedule: Schedule,
+    *,
+    results: FunctionResults | None = None,
+    inside: FaultsInside | None = None,
+) -> tuple[RunResult, Trail]:
+    """The judged run, and every point passed. `results`: of a campaign."""
+    ending, state, trail = follow(query, schedule, inside=inside)
+    judged = run_result(
+        *(query.contract, schedule, ending), injected=state.faults, line=state.line, trail=trail, results=results
+    )
+    if results is not None:
+        results.coverage.saw(point for _, point, _ in trail)
+    return judged, trail
 
 
 def _left_at(query: SimulatedQuery, state: CrashState, fault: Fault, *, trail: Trail) -> CrashState | None:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from sinkproof.campaign.loop import Campaign
-from sinkproof.campaign.stage import Plan, Stage, StageCoverage
+from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.campaign.workers.idle_cores import times_as_long
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
+from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import (
     BATCH_ROWS,
     BATCHES,
     BEFORE_COMMIT,
     COUNTED_MOST,
-    EARLY,
     FAR_LARGER_BATCH_ROWS,
     KILL,
     LARGE_BATCH_ROWS,
@@ -32,7 +33,7 @@ from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line,
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
 from sinkproof.foreach_batch.failing_jobs import errors, errors_elsewhere, retried_tasks
 from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, fail_calls, strike_calls
-from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.followed_schedules import follow, followed
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
@@ -53,8 +54,8 @@ from sinkproof.workload.jobs import (
     SHARED_KEYS_JOB,
 )
 
-LONG_SECONDS_MOST: Final = 60.0  # of many more batches, where the machine is idle
-ROUND_ABOUT: Final = 4  # batches more than twice a number
+LONG_SECONDS_MOST: Final = 60.0  # for queries of many more batches, where the machine is idle
+ROUND_ABOUT: Final = 4  # a query has so many batches more than twice a number in the code
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
 
@@ -99,7 +100,7 @@ class SimulatedFunctionCampaign(Campaign):
             return False
         ending = self.exploration.base
         results.note_fields(ending)
-        baseline = run_result(self.contract, Schedule(), ending, fields=results.fields)
+        baseline = run_result(self.contract, Schedule(), ending, results=results)
         results.count_run(baseline)
         if ending.failure or not ending.committed:
             why = ending.failure or ending.unreadable or "no row was committed"
@@ -117,24 +118,23 @@ class SimulatedFunctionCampaign(Campaign):
     def _begin_state(self, schedule: str) -> None:
         self.stop_if_asked()
         self.results.progress.step(schedule, 0)
-
-    def _carry_out(self, stage: Stage, coverage: StageCoverage) -> None:
-        self.stop_if_asked()
-        before = self.exploration.runs
-        try:
-            super()._carry_out(stage, coverage)
-        finally:
-            coverage.run = coverage.run or self.exploration.runs - before
+        self.stage.run += 1
 
     def crash_once(self) -> None:
         self.exploration.crash_once()
+
+    @contextmanager
+    def _watching(self) -> Iterator[None]:
+        self.stop_if_asked()
+        with heartbeat("watching the calls of a driver", self.results.report):
+            yield
 
     def crash_inside(self) -> None:
         """Deaths inside single calls: in the second batch, and within the budget in one that runs again."""
         if self.watch is None:
             self.stage.skipped = "no driver is watched"
             return
-        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+        with self._watching():
             found = look_inside(*(self.watch, self.exploration, self.results), deadline=self.deadline, ends=self.ends)
         if found is not None:
             crash_inside_calls(found, self.exploration, self.results)
@@ -143,7 +143,7 @@ class SimulatedFunctionCampaign(Campaign):
         if self.drivers is None:
             self.stage.skipped = "no driver is watched"
             return
-        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+        with self._watching():
             try:
                 self.stage.run = fail_calls(self.drivers, self.query, self.results, ends=self.ends)
             except NotWatched as why:
@@ -157,7 +157,7 @@ class SimulatedFunctionCampaign(Campaign):
         if self.drivers is None:
             self.stage.skipped = "no driver is watched"
             return
-        with heartbeat("watching the calls of a driver", lambda what: self.results.progress.step(what, 0)):
+        with self._watching():
             self.stage.run = strike_calls(
                 *(self.drivers, self.query, self.results),
                 elsewhere=self.deaths_in_other_batches(),
@@ -167,39 +167,27 @@ class SimulatedFunctionCampaign(Campaign):
         self.stop_if_asked()
 
     def crash_again(self) -> None:
+        self.stop_if_asked()
         self.exploration.crash_again()
         self.results.calls |= self.exploration.places | self.results.calls
         if left := len(self.exploration.waiting) + len(self.exploration.later):
             self.stage.cut = f"{left:,} states were not run yet when the budget ended"
 
-    def run_schedules(
-        self, schedules: Iterable[Schedule], *, lines: bool = False, concurrent_reader: bool = False
-    ) -> None:
-        for schedule in schedules:
-            self.results.progress.step(str(schedule), 0)
-            with heartbeat(str(schedule), self._report_if_alive):
-                ending, state, trail = follow(self.query, schedule)
-            result = run_result(
-                *(self.contract, schedule, ending),
-                injected=state.faults,
-                line=state.line,
-                trail=trail,
-                ignored=(EARLY,),
-                fields=self.results.fields,
-            )
-            self.results.coverage.saw(point for _, point, _ in trail)
-            self.results.note_calls(schedule, trail)
-            if not schedule.faults:
-                self.trails[schedule.job] = trail
-            self.results.add(result)
-            self.stage.run += 1
-            self.stop_if_asked()
+    def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
+        self.stop_if_asked()
+        self.results.report(str(schedule))
+        with heartbeat(str(schedule), self._report_if_alive):
+            result, trail = followed(self.query, schedule, results=self.results)
+        self.results.note_calls(schedule, trail)
+        if not schedule.faults:
+            self.trails[schedule.job] = trail
+        return result
 
     def _report_if_alive(self, what: str) -> None:
         """A run of many rows is no hang while it reaches further points."""
         before, self._reached = self._reached, self.query.reached
         if before != self._reached:
-            self.results.progress.step(what, 0)
+            self.results.report(what)
 
     def other_batches(self) -> Iterator[Schedule]:
         """Each query without a fault, and with a death before a commit."""
@@ -278,9 +266,7 @@ class SimulatedFunctionCampaign(Campaign):
         yield from (Schedule((fault,), job=SMALLER_CLUSTER_JOB) for fault in experiments[:EXPERIMENTS_LEAST])
 
     def left_out(self) -> str:
-        """The first stage that did not come to its end because the budget has ended; empty if there is none."""
-        stages = self.results.coverage.stages if self.should_stop(self.results) else ()
-        return next((each.name for each in stages if not (each.finished or each.skipped or each.cut)), "")
+        return self.results.coverage.stage_left_out() if self.should_stop(self.results) else ""
 
     def closure(self) -> ClosureResult:
         """Counts all states. After the stages, because a state may have been reached again after its run."""
@@ -291,7 +277,7 @@ class SimulatedFunctionCampaign(Campaign):
             if explored.ending is not None:
                 first = explored.first
                 result = run_result(
-                    *(self.contract, Schedule(first.faults), explored.ending), line=first.line, fields=results.fields
+                    *(self.contract, Schedule(first.faults), explored.ending), line=first.line, results=results
                 )
                 results.count_run(result)
                 others = [fault for fault in explored.crashes if fault is not first.faults[-1]]
@@ -302,6 +288,18 @@ class SimulatedFunctionCampaign(Campaign):
         complete = exploration.complete
         states = sum(explored.ending is not None for explored in exploration.states.values())
         return ClosureResult(states=states, complete=complete, why="" if complete else why)
+
+
+def until_the_budget_ends(
+    schedules: Callable[[SimulatedFunctionCampaign], Iterator[Schedule]],
+) -> Callable[[SimulatedFunctionCampaign], None]:
+    """Each is asked for when the one before has run: they come as long as there is time."""
+
+    def explore(campaign: SimulatedFunctionCampaign) -> None:
+        for schedule in schedules(campaign):
+            campaign.run_schedules([schedule])
+
+    return explore
 
 
 ERRORS_AND_OTHER_BATCHES: Final[Plan] = (
@@ -326,10 +324,16 @@ SIMULATED_FUNCTION_PLAN: Final[Plan] = (
     *ERRORS_AND_OTHER_BATCHES,
     FAR_LARGER_BATCHES,
     MANY_MORE_BATCHES,
-    Stage(name="deaths where only such batches lead", schedules=SimulatedFunctionCampaign.deaths_in_other_batches),
+    Stage(
+        name="deaths where only such batches lead",
+        explore=until_the_budget_ends(SimulatedFunctionCampaign.deaths_in_other_batches),
+    ),
     Stage(name="a death inside one call", explore=SimulatedFunctionCampaign.crash_inside),
     Stage(name="an error inside one call", explore=SimulatedFunctionCampaign.fail_inside),
-    Stage(name="a day and an hour between a crash and the restart", schedules=SimulatedFunctionCampaign.outages),
+    Stage(
+        name="a day and an hour between a crash and the restart",
+        explore=until_the_budget_ends(SimulatedFunctionCampaign.outages),
+    ),
     SMALLER_CLUSTERS,
     Stage(name="crashes in the recoveries from these", explore=SimulatedFunctionCampaign.crash_again),
     ERRORS_ELSEWHERE,

@@ -7,12 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sinkproof.campaign.coverage import SINK
+from sinkproof.campaign.coverage import ways_to_fail
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import ShellOutcome
-from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call, sentence
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
@@ -31,7 +30,7 @@ from sinkproof.generators.fault_sites import KINDS_AT_CALLS
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.oracle import Anomaly, Observation, fields_of, named
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
-from sinkproof.reports.document import ClosureResult, Finding, ShellResult, SourceLine
+from sinkproof.reports.document import ClosureResult, ShellResult, SourceLine
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS, Claim
 from sinkproof.subject.contract import Contract
@@ -50,6 +49,7 @@ class FunctionResults(CampaignResults):
 
     def __init__(self, contract: Contract, scratch: Scratch, *, progress: Progress) -> None:
         super().__init__(contract, scratch.shell, progress, scratch.services, notes=[INTERIOR])
+        self.own_code = contract.given.own_code
         self.deferred = ""
         self.calls: dict[str, Schedule] = {}  # kind of call to the outside -> a schedule that ends with a fault there
         self.fields: Fields | None = None  # that the reader shows, as the run without faults tells
@@ -109,12 +109,12 @@ class FunctionResults(CampaignResults):
             self.find(anomaly, result.schedule, result=result, counted=True)
         return any(ORACLE_CLAIMS[anomaly.oracle] & self.contract.claims for anomaly in result.anomalies)
 
-    def _finding(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> Finding:
+    def why(self, anomaly: Anomaly, schedule: Schedule, result: RunResult | None) -> str:
         last = schedule.faults[-1] if schedule.faults else None
-        where = struck_when(last, result.struck_line if result else None)
-        sentence = named_query(schedule.job).sentence
-        about = f" (job={schedule.job}: {sentence})" if sentence else ""
-        return replace(super()._finding(anomaly, schedule, result), why=in_words(anomaly) + where + about)
+        return in_words(anomaly) + struck_when(last, result.struck_line if result else None)
+
+    def sentence_of_job(self, job: str) -> str:
+        return named_query(job).sentence
 
     def source_of(self, job: str) -> Input:
         return named_query(job).ledger.source
@@ -139,23 +139,9 @@ class FunctionResults(CampaignResults):
         if not coverage.rows_committed and not self.unknowns and not self.deferred:
             self.unknowns.append(f"no row was committed in the {self.shell} shell")
         never_struck: Sequence[str] = () if coverage.examined(BEFORE_COMMIT) or self.deferred else (BEFORE_COMMIT,)
-        return ShellOutcome(
-            result=self.document(seconds=seconds, closure=closure),
-            findings=self.findings,
-            unknowns=self.unknowns,
-            never_struck=never_struck,
-            deferred=self.deferred,
-            lines_passed=frozenset(coverage.lines_passed),
-            lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
-            lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
-            lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
-            calls_passed=frozenset(
-                (point, kind) for point in self.calls for kind in KINDS_AT_CALLS if KINDS[kind].applies(SINK, point)
-            ),
-            calls_failed=frozenset(coverage.calls_failed),
-            own_code=self.contract.given.own_code,
-            not_compared=self.not_compared,
-        )
+        outcome = super().outcome(seconds=seconds, closure=closure)
+        calls = frozenset(ways_to_fail(self.calls))
+        return replace(outcome, never_struck=never_struck, deferred=self.deferred, calls_passed=calls)
 
 
 def run_result(
@@ -167,13 +153,14 @@ def run_result(
     line: SourceLine | None = None,
     trail: Sequence[tuple[int, str, int]] = (),
     kills: int = 0,
-    ignored: Collection[str] = (),
-    fields: Fields | None = None,
+    results: FunctionResults | None = None,
 ) -> RunResult:
     """`injected`: the faults that found their point; None: all. `trail`: (runs before, point, batch) of every point
-    passed; the history is made of it. `ignored`: oracles. `fields`: that the reader shows.
+    passed; the history is made of it. `results`: of a campaign: early rows are found in the standard query only then.
     """
     struck = schedule.faults if injected is None else injected
+    counts_early = results is None or schedule.job == STANDARD
+    fields = None if results is None else results.fields
     ledger, ordered = named_query(schedule.job).ledger, Claim.ORDER_PER_KEY in contract.claims
     history: list[tuple[Any, ...]] = []
     for at, (start, point, batch) in enumerate(trail):
@@ -187,7 +174,7 @@ def run_result(
         anomalies=tuple(
             each
             for each in anomalies_of(ending, contract.rows, ordered=ordered, fields=fields, ledger=ledger)
-            if each.oracle not in ignored
+            if counts_early or each.oracle != EARLY
         ),
         trace=[],
         names=(COORDINATOR,),

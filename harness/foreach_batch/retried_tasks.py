@@ -23,7 +23,7 @@ from sinkproof.chaos.wall_clock import WallClock
 MODULE: Final = "sinkproof.foreach_batch.retried_tasks"
 VARIABLE: Final = "SINKPROOF_TASK_DIES"
 CLOCK: Final = "clock-of-workers"  # the note beside that file
-TRIES: Final = 4  # of each task, as Spark has it outside of local mode
+TRIES: Final = 4  # each task has so many, as Spark has it outside of local mode
 MASTER: Final = f"local[2,{TRIES}]"
 IN_PYTHON: Final = frozenset(  # what runs a user's Python code in tasks
     {

@@ -48,7 +48,7 @@ from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import function_anew
 from sinkproof.subject.scratch import FrozenFolder, Scratch, freeze_folder, thaw_folder
 from sinkproof.subject.source_files import source_line
-from sinkproof.workload.ledger import Identity, Ledger
+from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 RANDOM_NAME: Final = re.compile(  # a UUID, or the time of a job of Spark with its number
     rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{14,}_\d{4,}_m_\d{6}(?:_\d+)?"
 )
-PASSES_MOST: Final = 3_000  # of one line: further ones are no points, as each takes longer than what most lines do
+PASSES_MOST: Final = 3_000  # further passes of one line are no points: each takes longer than what most lines do
 Visit = Callable[[str], None]
 Trail = list[tuple[int, str, int]]  # (runs before, point, batch) of every point passed
 
@@ -137,7 +137,7 @@ class SimulatedQuery:
         else:
             put_back(self.contract, self.scratch, state.target)
         ending = self.go_on(state, visit=visit, error=error, notes_early=not (state.faults or error))
-        ending.committed = read(self.contract, self.scratch, ending, ledger=self.input.ledger)
+        ending.committed = read(self.contract, self.scratch, ending)
         return ending
 
     def go_on(
@@ -320,13 +320,11 @@ def put_back(contract: Contract, scratch: Scratch, target: FrozenFolder) -> None
     contract.call_if_there("setup", scratch)
 
 
-def read(
-    contract: Contract, scratch: Scratch, ending: Observation, *, ledger: Ledger = LEDGER
-) -> list[tuple[int, int]]:
+def read(contract: Contract, scratch: Scratch, ending: Observation) -> list[Identity]:
     """The committed view; if it cannot be read, the reason is set in the ending, as are rows that show more than
     identities.
     """
-    observer = Observer(contract, scratch, ledger)
+    observer = Observer(contract, scratch, LEDGER)  # of the ledger a reader knows nothing
     rows = observer.read_rows() or []
     ending.unreadable = observer.observation.unreadable
     ending.rows = [tuple(map(plain, row)) for row in rows] if shows_more(rows) else []

@@ -12,7 +12,7 @@ from sinkproof.campaign.stage import Plan, Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, EARLY, KILL, LOSE, POINTS
+from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT, KILL, LOSE, POINTS
 from sinkproof.foreach_batch.function_campaign import EXPERIMENTS_LEAST
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.simulated_batches import can_be_copied
@@ -43,9 +43,9 @@ class StreamingFunctionCampaign(Campaign):
         return self.deadline.over and (self.budget_holds or self.done >= least)
 
     def left_out(self) -> str:
-        """Of the three stages that no verdict goes without: which one the end of the budget left without any run."""
-        stages = self.results.coverage.stages[:EXPERIMENTS_LEAST] if self.deadline.over else ()
-        return next((each.name for each in stages if not each.run), "")
+        """The first required stage that the end of the budget left without any run."""
+        done = {each.name for each in self.results.coverage.stages if each.run or not self.deadline.over}
+        return next((each.name for each in STREAMING_FUNCTION_PLAN if each.required and each.name not in done), "")
 
     def prepare(self) -> bool:
         """The run without faults."""
@@ -97,8 +97,7 @@ class StreamingFunctionCampaign(Campaign):
                 experiment.ending,
                 injected=experiment.injected,
                 line=experiment.line,
-                ignored=(EARLY,),
-                fields=results.fields,
+                results=results,
             )
         )
 
@@ -121,11 +120,16 @@ def experiments(condition: Callable[[Fault], bool]) -> Callable[[StreamingFuncti
 
 
 STREAMING_FUNCTION_PLAN: Final[Plan] = (
-    Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE)),
-    Stage(name="a kill before the commit", schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT)),
+    Stage(name="a lost commit", schedules=experiments(lambda fault: fault.kind == LOSE), required=True),
+    Stage(
+        name="a kill before the commit",
+        schedules=experiments(lambda fault: fault.point == BEFORE_COMMIT),
+        required=True,
+    ),
     Stage(
         name="a kill at every line and file effect, the last one first",
         schedules=experiments(lambda fault: fault.point not in POINTS),
+        required=True,
     ),
     Stage(
         name="a kill at every line that only recoveries execute",

@@ -15,8 +15,9 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS, REFUSABLE_ROWS
 
-ZOMBIES_MOST: Final = 16  # lines of a commit, evenly: a zombie is fenced, or it is not, at most of them
-OTHERS_MOST: Final = 40  # in turn: two or three of each of the situations between which that generator alternates
+# The lines of a commit at which a zombie stops are chosen evenly: whether it is fenced is the same at most of them.
+ZOMBIES_MOST: Final = 16
+OTHERS_MOST: Final = 40  # that generator takes its situations in turn: so many schedules have two or three of each
 
 
 def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:

@@ -48,9 +48,9 @@ OTHERWISE: Final = (
 RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, SPARSE_JOB)
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
-RESTARTS_OF_LOOP: Final = 12  # what keeps a few attempts keeps three, five or ten
-TAKEN_OVER: Final = 2  # of what a subtask commits in its recovery: its own, and that of another one
-LATER: Final = 4  # which notification, of twelve
+RESTARTS_OF_LOOP: Final = 12  # sinks that remember their last attempts remember three, five or ten
+TAKEN_OVER: Final = 2  # of the commits in a recovery two are struck: a subtask's own, and one that it has taken over
+LATER: Final = 4  # the other subtask dies at its fourth notification of twelve
 MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
 OPENED_AGAIN: Final = tuple(Fault("sink[0]", "open.after", time, "kill-job") for time in (2, 3))
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 REFUSALS: Final = ("unavailable", "throttled", "gateway-timeout")  # of HTTP, by a status
 DECIDED: Final = "checkpoint.persist.after"
 KINDS_AT_CALLS: Final = ("error", "unanswered")  # before a call to the target, and after it
+SINK: Final = "sink[0]"  # the calls of all subtasks can fail in the same ways
 EACH: Final = 99  # more often than a certifying job passes any point
 Site = TypeVar("Site", Fault, Schedule)
 Each = TypeVar("Each")

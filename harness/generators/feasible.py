@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
+from sinkproof.chaos.faults.fault_kind import HOSTS, PROCESSES, SERVICES
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_system_call
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.inside_run import is_inside_service
@@ -29,9 +30,6 @@ from sinkproof.workload.jobs import (
 )
 from sinkproof.workload.made_jobs import MADE
 
-HOSTS: Final = "hosts"  # needed by faults of hosts, which this certification starts: --master cluster:3
-SERVICES: Final = "services"  # needed by faults that break an external system: one that this certification runs
-PROCESSES: Final = "processes"  # needed by faults that a process does to itself when it is asked to
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered")
 OF_PYTHON: Final = (IN_CONTAINERS_JOB, ORPHANS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB, OTHER_LISTINGS_JOB, PIECES_JOB)

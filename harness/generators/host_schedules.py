@@ -22,7 +22,8 @@ FIRST: Final = (
     (CUT_ALL, "notify_complete.after"),
     (KILL_HOST, "notify_complete.before"),
 )
-HEALED_AT: Final = Fault(COORDINATOR, "generation.before", 2, HEAL)  # noticed, and nothing of it replaced yet
+# The coordinator has noticed the silence by then, and has replaced nothing yet.
+HEALED_AT: Final = Fault(COORDINATOR, "generation.before", 2, HEAL)
 
 
 def each_kind(campaign: CampaignView) -> Iterator[Schedule]:

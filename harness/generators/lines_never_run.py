@@ -141,8 +141,8 @@ def _after_its_faults(run: RunResult, kind: str) -> Iterator[Fault]:
 
 # Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
 # Windows of up to ten checkpoints: `zombie-very-late`, where the zombie goes on when twelve more are complete.
-BUCKETS_MOST: Final = 1 << 24  # of so many, hundreds get two of the 120,000 rows of far larger data
-BYTES: Final = 1 << 16, 1 << 23  # of a buffer or a piece: larger ones are not reached
+BUCKETS_MOST: Final = 1 << 24  # among so many buckets, hundreds get two of the 120,000 rows of far larger data
+BYTES: Final = 1 << 16, 1 << 23  # buffers and pieces of these sizes are reached by large values; larger ones are not
 MORE_DATA: Final = (  # numbers in the code, the least and the most, from which on it may matter
     ((MANY_CHECKPOINTS - 1, HUNDREDS_OF_CHECKPOINTS), hundreds_of_checkpoints),
     ((LARGE_BATCH_ROWS // 6 + 1, LARGE_BATCH_ROWS), many_chunks),

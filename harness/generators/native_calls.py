@@ -26,14 +26,15 @@ BEFORE, AFTER = KINDS_AT_CALLS
 BEFORE_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".before"))
 KILL: Final = "kill"
 KINDS_BETWEEN: Final = (KILL, "pause", "stop")
-SUSPENDED_MOST: Final = 2  # between calls after one point: a reader waits for the locks of each
+# An attempt is suspended between the first calls after a point only: each time a reader waits for its locks.
+SUSPENDED_MOST: Final = 2
 COMMIT: Final = "notify_complete.before"
 UNNOTIFIED: Final = {  # the other subtask than this one, of the first checkpoint
     "sink[0]": Fault(COORDINATOR, "checkpoint.notify", 2, "lose"),
     "sink[1]": Fault(COORDINATOR, "checkpoint.notify", 1, "lose"),
 }
 OPENED: Final = "open.before"
-IN_ONE_CALL_MOST: Final = 12  # bursts: a driver sends one for each row, and a few more
+IN_ONE_CALL_MOST: Final = 12  # a driver sends one burst for each row, and a few more
 SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
 FORCING: Final = frozenset({"fsync", "fdatasync", "sync_file_range", "syncfs", "sync"})
 MANY_TIMES: Final = 1 << 30

@@ -39,10 +39,10 @@ MESSAGES: Final = ("late", "repeat")
 ALL_MESSAGES: Final = ("decline", "lose", *MESSAGES)
 CONCURRENT_KINDS: Final = ("kill-job", "kill", "stop")
 VOTE: Final = "acknowledge.before"
-SEVEN_DIGITS: Final = 299_998  # the first generation is 999,999: as texts, the next one comes before it
-VOTES_LATE: Final = 3  # the first of each sink subtask, and the second of one
+SEVEN_DIGITS: Final = 299_998  # generations begin at 999,999: the next one, compared as a text, comes before it
+VOTES_LATE: Final = 3  # the first vote of each sink subtask is late, and the second one of one of them
 AFTER_ABORTS: Final = ("notify_aborted.after", "notify_complete.before")
-TWO_DIGITS: Final = 8  # what checkpoint ids begin after: as texts, 10 and 11 come before 9
+TWO_DIGITS: Final = 8  # checkpoint ids begin after it: 10 and 11, compared as texts, come before 9
 
 
 def with_a_concurrent_reader(campaign: CampaignView) -> Iterator[Schedule]:

@@ -43,12 +43,14 @@ from sinkproof.workload.jobs import (
 )
 
 ZOMBIES_FIRST: Final = ("open.before", "open.after", "write.after", "notify_complete.before")
-ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")  # a later flush repairs what the first one spoils
+# A later flush repairs what a zombie in the first snapshot spoils.
+ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")
 TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "notify_complete.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
 IN_COMMIT_MOST: Final = 60  # passes of lines
-PAUSES_IN_A_RUN: Final = 4  # of one attempt; of eight a seventh do not find their points
+# One attempt pauses so often in a run: with eight pauses a seventh of them do not find their points.
+PAUSES_IN_A_RUN: Final = 4
 REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
 REQUESTS_IN_RECOVERY: Final = 12
 

@@ -24,7 +24,8 @@ from sinkproof.workload.jobs import LONG_WAITS_JOB
 COMMIT: Final = "notify_complete"
 CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")
 CUT_OFF_MOST: Final = 12  # in each of these calls
-ZOMBIES_MOST: Final = 24  # lines of a commit, evenly: at each of them a run tells what the zombie goes on with
+# The lines of a commit are chosen evenly: at each of them a run shows what the zombie goes on with.
+ZOMBIES_MOST: Final = 24
 
 WAITED_FOR_MOST: Final = 6  # each takes some seconds; half of them where it is more than five
 SHORT_WAIT_SECONDS: Final = 5.0

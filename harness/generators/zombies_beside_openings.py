@@ -15,7 +15,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
 from sinkproof.generators.interleavings import within
 
-ZOMBIES_MOST: Final = 4  # lines of a commit, evenly, the first one among them: at each line of `open` they go on
+ZOMBIES_MOST: Final = 4  # the lines of a commit are chosen evenly; each of these zombies goes on at each line of `open`
 
 
 def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:

@@ -6,7 +6,7 @@ In some runs it also reads while the sinks run: at every point where the target 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.checkpoint_rows import CheckpointRows, is_marked
 from sinkproof.judging.oracle import Observation
-from sinkproof.reference_engine.checkpointing.restore_and_rescale import holds_rows, in_flight
+from sinkproof.reference_engine.checkpointing.visible_rows import beyond, changed_by_zombie
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.claims import Claim
@@ -120,7 +120,7 @@ class Observer:
         rows = self._rows_read = self.read()
         self._reads_again = rows is None
         self.observation.readings += rows is not None
-        self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows or ())]
+        self.observation.early += [(row, awaited) for row in beyond(simulation.storage.latest(), rows or ())]
 
     def read_concurrently(self, simulation: RunningJob, point: str) -> None:
         """Reads at any point, with a sink on the stack. A target without `version` is read at protocol steps only, and
@@ -137,7 +137,7 @@ class Observer:
             return
         self.observation.readings += 1
         awaited = 1 + (latest.checkpoint_id if latest is not None else 0)
-        self.observation.early += [(row, awaited) for row in self._beyond(simulation, rows)]
+        self.observation.early += [(row, awaited) for row in beyond(latest, rows)]
         self._compare(set(rows))
 
     def _read_or_none(self, simulation: RunningJob) -> list[Identity] | None:
@@ -186,15 +186,6 @@ class Observer:
         """Whether the target's present state was read before a decision."""
         return self._version is not None and self._version(self.scratch) == self._version_read
 
-    def _beyond(self, simulation: RunningJob, rows: Iterable[Identity]) -> list[Identity]:
-        """The rows that no complete checkpoint covers yet."""
-        latest = simulation.storage.latest()
-        beyond = self.ledger.beyond(simulation.covered(latest), rows)
-        if holds_rows(latest):
-            waiting = in_flight(latest)
-            beyond += [row for row in rows if row in waiting]
-        return beyond
-
     def injecting(self, simulation: RunningJob, fault: Fault) -> None:
         self.observation.kinds.append(fault.kind)
         # Below the loop that delivered this event stands whichever attempt was suspended before.
@@ -212,11 +203,9 @@ class Observer:
         rows = self._read_without_points(simulation)
         if rows is None or self._before is None:
             return
-        after = Counter(rows)
-        for row in after - self._before:
-            if after[row] > 1 or self._beyond(simulation, [row]):
-                self.observation.zombie_added.append((actor, row))
-        self.observation.zombie_removed += [(actor, row) for row in self._before - after]
+        added, removed = changed_by_zombie(simulation.storage.latest(), self._before, Counter(rows))
+        self.observation.zombie_added += [(actor, row) for row in added]
+        self.observation.zombie_removed += [(actor, row) for row in removed]
 
     def ended(self, simulation: RunningJob) -> None:
         seen = self.observation

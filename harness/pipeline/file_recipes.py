@@ -19,7 +19,7 @@ from sinkproof.subject.scratch import Scratch
 
 COUNT: Final = "sinkproof.pipeline.file_recipes:count"
 NAME: Final = "pipeline"
-RETAINED: Final = 2  # checkpoints: if the last one cannot be read any more, the job need not start from the beginning
+RETAINED: Final = 2  # if the last checkpoint cannot be read any more, the job need not start from the beginning
 CLOSING_MS: Final = 10_000  # a sink may have many files to commit at the end; a restart would not make it faster
 SETTLE_MS: Final = 60_000
 CHECKPOINTS_TOLERATED: Final = 10  # a full disk may be freed in time; then the job fails

@@ -26,7 +26,7 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.reports.document import replace_file
 
 HOME: Final = ".sinkproof"
-FOR_SUCCESSORS: Final = ("name", "begins")  # on another machine, too: by the name they find transactions of the dead
+FOR_SUCCESSORS: Final = ("name", "begins")  # by the name, successors on another machine find transactions of the dead
 IDENTITY: Final = ("command", "sink", "key", "input", "output", "checkpoints")
 SCHEMA: Final = "sinkproof/pipeline/1"
 OF_ONE_COMMAND: Final = ("events", "armed", "stop", "driver.pid")  # removed when the next command begins

@@ -37,7 +37,8 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import (
 )
 
 INPUT_ERROR: Final = "InputError: "  # how attempts begin the message of such an error
-COORDINATOR_EXITS_MOST: Final = 3  # not by a signal, before the job ran: the next coordinator would exit, too
+# If so many exit before the job runs, and not by a signal, the next one would exit, too.
+COORDINATOR_EXITS_MOST: Final = 3
 WINDOW_SECONDS: Final = 2.0  # over which progress averages the rate
 
 

@@ -53,7 +53,7 @@ class TopicPipeline:
         self.options, self.bounded = options, options.until_end
         view = TopicView(options.endpoint, options.topic_from, seconds=ANSWER_SECONDS)
         begins, ends = view.extent()
-        self.made = ensure_topics(options.endpoint, options.topic_to, partitions=len(begins))
+        ensure_topics(options.endpoint, options.topic_to, partitions=len(begins))
         earlier = folder.earlier() or {}
         begins |= {int(number): at for number, at in earlier.get("begins", {}).items()}
         self.source = KafkaInput(

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 from sinkproof.subject.names_in_code import executed_points
+from sinkproof.subject.user_code import FILES_KNOWN_MOST
 
 CALLS: Final = frozenset(
     {"expire", "expireat", "pexpire", "pexpireat", "hexpire", "hpexpire", "setex", "psetex", "getex"}
@@ -34,7 +35,6 @@ CLOCK: Final = (
     r"|\b(?:current_timestamp|sysdate)\b|'now')"
 )
 BY_CLOCK: Final = re.compile(rf"\bWHERE\b.*(?:[<>]=?[^<>]{{0,60}}?{CLOCK}|{CLOCK}.*[<>])", re.IGNORECASE | re.DOTALL)
-FILES_KNOWN_MOST: Final = 1000
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 

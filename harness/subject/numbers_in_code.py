@@ -21,7 +21,8 @@ CLOCKS: Final = frozenset(
 )
 DATES: Final = frozenset({"date", "datetime"})
 SECOND: Final = 1000  # in milliseconds
-LONG_WAIT_SECONDS: Final = 3.0  # for a suspended attempt: locks that are given up, or taken by force, by then
+# When an attempt was suspended for so long, others give up its locks, or take them by force.
+LONG_WAIT_SECONDS: Final = 3.0
 WAITS_IN_CODE_MOST: Final = 10  # seconds
 SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
 DIGESTS: Final = frozenset(

@@ -27,7 +27,8 @@ IMPLICIT: Final = frozenset({"__init__", "__new__", "__post_init__", "__enter__"
 TIMEOUT: Final = re.compile("timed?_?out", re.IGNORECASE)
 WAITING: Final = ("wait", "join", "flush", "poll")  # with a timeout, they say in their results that it is over
 MARK: Final = "pragma: no cover"  # in a comment, as coverage.py spells it
-CALLED_ON_CONTRACTS: Final = frozenset({"sink", "second_sink"})  # all else there is called by the harness itself
+# Attempts call these; the harness itself calls all else of a contract.
+CALLED_ON_CONTRACTS: Final = frozenset({"sink", "second_sink"})
 
 
 class Duty(Enum):

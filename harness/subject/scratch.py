@@ -15,14 +15,14 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, Self
 
+from sinkproof.chaos.services.cache_folders import SHARED_MEMORY
 from sinkproof.subject.services_in_use import NO_SETTINGS, RegisteredService, ServicesInUse
 
 PREFIX: Final = "sinkproof"
-SHARED_MEMORY: Final = Path("/dev/shm")
 ROOM_LEAST: Final = 256 << 20  # bytes; runs need a few megabytes each
-TRIED_MOST: Final = 100  # times: a thread that a dead attempt left behind may still rename files
+TRIED_MOST: Final = 100  # a thread that a dead attempt has left behind may still rename files
 USUAL_PERMISSIONS: Final = 0o644
-OF_USERS: Final = "user."  # attributes: others are the system's, such as those of SELinux, and not for all to set
+OF_USERS: Final = "user."  # other attributes are the system's, such as those of SELinux, and not for all to set
 FrozenFolder = dict[str, bytes | None]  # relative path -> contents; None: a folder
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from sinkproof.subject.names_in_code import executed_points
+from sinkproof.subject.user_code import FILES_KNOWN_MOST
 
 MAPPINGS: Final = frozenset({"mmap", "memmap", "open_memmap", "create_memory_map"})  # of Python, NumPy and Arrow
 MAPS_TO_READ: Final = "memory_map"  # of Arrow, unless it has one of these modes
@@ -20,7 +21,6 @@ SHARED: Final = frozenset({"writemap", "shared"})  # arguments of LMDB, and of t
 OPENING: Final = frozenset({"open", "Environment", "from_file"})
 WITHOUT_WRITES: Final = frozenset({"ACCESS_READ", "ACCESS_COPY", "PROT_READ", "MAP_PRIVATE"})
 READING: Final = frozenset({"r", "c"})  # modes of NumPy
-FILES_KNOWN_MOST: Final = 1000
 
 
 def shared_mappings_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:

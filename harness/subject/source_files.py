@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from sinkproof.reports.document import SourceLine
 
 OURS: Final = Path(sinkproof.sink_adapters.__file__ or "").parent
-OUR_PACKAGES: Final = 2  # `sinkproof.sink_adapters`: names of our own files are relative to its folder
+# Names of our own files are relative to the folder of these packages, `sinkproof.sink_adapters`.
+OUR_PACKAGES: Final = 2
 LINES_AROUND: Final = 2  # of a struck line, shown before and after it
-DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, ...
+DEPTH_MOST: Final = 4  # a sink holds a target, which holds a file system, and so on
 ELEMENTS_MOST: Final = 100  # of a list or a dictionary that a sink holds
 WATCHED: Final = ("sinkproof.sink_adapters.", "sinkproof.canaries.")  # of our own packages
 STRATEGIES: Final = "sinkproof.sink_adapters.strategies."  # these hold a user's target

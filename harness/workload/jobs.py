@@ -57,16 +57,17 @@ from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, TRUE_SEC
 
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 LATE: Final = Timing(suspended=ZOMBIE_LATE_MS)  # zombies are
-ZOMBIE_VERY_LATE_MS: Final = 110  # and one more every 8 in the job with many checkpoints
-ZOMBIE_AFTER_HUNDREDS_MS: Final = 4920  # the same, after six hundred
-SLOW_DETECTION_MS: Final = 16  # a checkpoint that has all votes is complete, and sinks are notified, within 10
+ZOMBIE_VERY_LATE_MS: Final = 110  # in the job with many checkpoints one more is complete every 8 ms
+ZOMBIE_AFTER_HUNDREDS_MS: Final = 4920  # six hundred checkpoints are complete by then
+SLOW_DETECTION_MS: Final = 16  # within 10 ms a checkpoint with all votes is complete, and sinks are notified
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches: barriers
 # overtake half of the rows.
 OVERTAKEN_STRETCH: Final = 5
 PERIODIC_PACE_MS: Final = 16  # six checkpoints in all
-IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 from trigger to the last notification
+IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 ms from its trigger to the last notification
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
-LATE_SETTLING_STRETCH: Final = 100  # times 5 ms: two checkpoints are 250 apart; a sink may be in doubt for 1,000
+# settle() is called after 500 ms: the next checkpoint comes after 250, and a sink may be in doubt for 1,000.
+LATE_SETTLING_STRETCH: Final = 100
 
 SPARSE_JOB: Final = "sparse"
 ZOMBIE_LATE_JOB: Final = "zombie-late"

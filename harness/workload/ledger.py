@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
@@ -51,7 +50,3 @@ class Ledger:
             if len(self.expected) <= ROWS_KEPT_MOST:
                 self._below[offsets] = made
         return made
-
-    def beyond(self, covered: dict[int, int], rows: Iterable[Identity]) -> list[Identity]:
-        """The rows that these offsets do not cover."""
-        return [row for row in rows if row[1] >= covered.get(row[0], 0)]

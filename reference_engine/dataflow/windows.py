@@ -18,7 +18,7 @@ from sinkproof.reference_engine.dataflow.event_time import NEVER
 from sinkproof.reference_engine.dataflow.key_groups import key_group
 from sinkproof.sink_adapters.protocol import Batch, Row
 
-IDENTITY_BYTES: Final = 7  # of a digest of key and window: an offset that every target can hold (56 bits)
+IDENTITY_BYTES: Final = 7  # bytes of a digest of key and window, which serve as an offset: each target can hold 56 bits
 FOLD_BITS: Final = 64
 
 Window = tuple[str, int]  # key, start

@@ -21,7 +21,8 @@ from sinkproof.reference_engine.dataflow.replayable_sources import InputError, S
 from sinkproof.reference_engine.inputs.kafka_batch import KafkaBatch
 from sinkproof.sink_adapters.protocol import Batch
 
-PARTITIONS_MOST: Final = 4096  # numbers that partitions may have: those added later have their owner from the beginning
+# A partition that is added later has its owner from the beginning, so all numbers are assigned at once.
+PARTITIONS_MOST: Final = 4096
 ANSWER_SECONDS: Final = 10.0  # a broker that was killed is back within five
 RETRY_SECONDS: Final = 0.1
 ANONYMOUS: Final = "sinkproof-source"  # the client requires a group's name; no consumer joins the group

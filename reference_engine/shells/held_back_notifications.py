@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from sinkproof.reference_engine.shells.carry_out_effects import CoordinatorShell
 
-LAST_MS: Final = 24  # delay of a late message that no other follows: less than a closing coordinator's patience
-LATE_VOTE_MS: Final = 30  # the next checkpoint of a certifying job is complete by then, and has subsumed this one
+# The delay of a late message that no other one follows: shorter than a closing coordinator's patience.
+LAST_MS: Final = 24
+LATE_VOTE_MS: Final = 30  # by then the next checkpoint of a certifying job is complete, and has subsumed this one
 Key = tuple[int, int]  # (actor id, generation)
 Event = tuple[str, Any, Any]  # kind, a, b
 Held = tuple[tuple[Key, Event], ...]

@@ -72,9 +72,6 @@ class RunningJob(Protocol):
     finished: bool
     failure: str
 
-    def covered(self, record: CheckpointRecord | None) -> dict[int, int]:
-        """Split -> how many of its rows the checkpoint covers."""
-
     def run(self) -> None:
         """Delivers events; nested, on top of the stack of an attempt that died or is suspended."""
 

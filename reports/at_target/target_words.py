@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sinkproof.reports.number_text import plural
-from sinkproof.reports.report_facts import rows_total
+from sinkproof.reports.report_facts import row_text, rows_total
 
 ROWS_NAMED: Final = 4
 DEEDS_NAMED: Final = 4  # of one call
@@ -47,7 +47,7 @@ def _sorted(rows: Counter[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def named(rows: Sequence[Sequence[Any]]) -> str:
-    shown = [":".join(map(str, row)) for row in rows[:ROWS_NAMED]]
+    shown = map(row_text, rows[:ROWS_NAMED])
     return ", ".join([*shown, *(["…"] if len(rows) > ROWS_NAMED else [])])
 
 

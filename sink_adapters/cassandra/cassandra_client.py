@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REQUEST_SECONDS: Final = 2.0  # a node answers in milliseconds, or reports within 2 s that it could not
 ANSWER_SECONDS: Final = 7.0  # in all: engines consider a call of 10 s hung
 AGAIN_SECONDS: Final = 0.2
-ROWS_TOGETHER: Final = 100  # of one partition in one request: 20 to 100 thousand rows/s instead of 5
+ROWS_TOGETHER: Final = 100  # rows of one partition in one request: 20,000 to 100,000 rows a second instead of 5,000
 REQUESTS_AT_ONCE: Final = 32  # reads of other partitions, on one connection
 
 Values = Sequence[Any]

@@ -19,7 +19,7 @@ from sinkproof.sink_adapters.strategies.snapshot_bytes import quoted
 PLAIN: Final = bytes(set(range(0x20, 0x7F)) - set(b'"\\'))  # JSON writes these unescaped
 MYRIAD: Final = 10_000  # a number is written as its last four digits and the digits before them
 LEADERS_MOST: Final = 1_000
-WASTE_MOST: Final = 4  # bytes laid out per byte written: one long text among many short ones would waste memory
+WASTE_MOST: Final = 4  # bytes laid out for each byte written: one long text among many short ones would waste memory
 WASTE_FREE_BYTES: Final = 1 << 16
 
 Words = np.ndarray[Any, np.dtype[Any]]  # one item of fixed size (numpy's "V") for each row: moved as a whole

@@ -26,7 +26,8 @@ PARTITIONS: Final = 2
 TOPIC: Final = "topic"  # the file from which the attempts of a run read its name
 SENT: Final = "-sent"  # the committer's topic
 BESIDE: Final = {"two-phase": MARKERS, "write-ahead-marker": MARKERS, "masked": MARKERS, "write-ahead": SENT}
-AHEAD: Final = 8  # runs per request that makes or removes their topics: 200 ms for 40 topics, 50 for one
+# Topics are made, or removed, for so many runs at once: a request takes 200 ms for 40 topics, and 50 ms for one.
+AHEAD: Final = 8
 
 
 def _marked(endpoint: str, topic: str) -> Sink:

@@ -30,7 +30,7 @@ IN_NUMBERS: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 128 << 10,
 }
-STATISTICS_IN_TIME_MS: Final = 100  # of a producer made ahead: it reports its id before a pre-commit needs it
+STATISTICS_IN_TIME_MS: Final = 100  # so soon a producer that is made ahead reports its id, which a pre-commit needs
 
 
 def warm_up() -> None:
@@ -40,13 +40,12 @@ def warm_up() -> None:
     from sinkproof.sink_adapters.kafka import broker_requests  # noqa: F401
 
 
-def ensure_topics(endpoint: str, topic: str, *, partitions: int) -> list[str]:
-    """Creates the topic and its markers' topic; returns those that were missing."""
+def ensure_topics(endpoint: str, topic: str, *, partitions: int) -> None:
+    """Creates the topic and its markers' topic where they are missing."""
     there = topics_there(endpoint)
     missing = {name: of for name, of in {topic: {}, topic + MARKERS: COMPACTED}.items() if name not in there}
     if missing:
         make_topics(endpoint, missing, partitions=partitions)
-    return [*missing]
 
 
 def output_sink(strategy: str, *, endpoint: str, topic: str, prefix: str) -> Sink:

@@ -18,8 +18,8 @@ from sinkproof.sink_adapters.strategies.ownership_and_names import CheckpointPar
 SENT: Final = b"sent"
 
 
-class KafkaLog:
-    """An AppendTarget, a WriteAheadTarget and an UpsertTarget."""
+class TopicTarget:
+    """Sends the records of each attempt to one topic."""
 
     sender_type = RecordSender
 
@@ -28,6 +28,10 @@ class KafkaLog:
 
     def attach(self, context: Context) -> None:
         self.sender = self.sender_type(self.endpoint, self.topic)
+
+
+class KafkaLog(TopicTarget):
+    """An AppendTarget, a WriteAheadTarget and an UpsertTarget."""
 
     def append(self, batch: Batch) -> None:
         self.sender.send_batch(batch)
@@ -46,14 +50,8 @@ class KafkaLog:
         self.sender.flush()
 
 
-class KafkaCommitter:
+class KafkaCommitter(TopicTarget):
     """A CheckpointCommitter. It reads the topic each time: another process may have recorded something."""
-
-    def __init__(self, endpoint: str, topic: str) -> None:
-        self.endpoint, self.topic = endpoint, topic
-
-    def attach(self, context: Context) -> None:
-        self.sender = RecordSender(self.endpoint, self.topic)
 
     def is_committed(self, part: CheckpointPart) -> bool:
         key = part.encode()

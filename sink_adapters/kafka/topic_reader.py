@@ -17,7 +17,7 @@ from sinkproof.sink_adapters.kafka.transaction_control import OPEN, TransactionC
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 BATCH: Final = 1000
-SILENCE_SECONDS: Final = 10.0  # without a record and without an end: the broker is unavailable
+SILENCE_SECONDS: Final = 10.0  # without a record, and without an end, for so long the broker counts as unavailable
 
 
 class TopicRecord(NamedTuple):

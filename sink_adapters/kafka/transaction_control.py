@@ -38,7 +38,7 @@ NOT_NOW: Final = {
 NO_ERROR: Final = 0
 OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")  # states
 FEATURE: Final = "transaction.version"
-FENCING_LEVEL: Final = 2  # from here on every EndTxn increments the epoch
+FENCING_LEVEL: Final = 2  # from this level on every EndTxn increments the epoch
 END_FENCING: Final = 5
 END_PLAIN: Final = 3
 Answer = TypeVar("Answer", bound=int | tuple[Any, ...])  # an error, or a tuple that begins with one

@@ -99,7 +99,7 @@ def test_a_folder_and_memory_lead_to_the_same_run(engine: Any, tmp_path: Path) -
     schedule = "seed=3 sink[0].snapshot.after#2=kill sink[1].write.before#9=kill-job"
     in_memory = engine.run(schedule=schedule, storage=MemoryCheckpointStorage())
     in_folder = engine.run(schedule=schedule, storage=FolderCheckpointStorage(tmp_path))
-    assert in_memory.simulation.log() == in_folder.simulation.log()
+    assert in_memory.simulation.history == in_folder.simulation.history
     assert in_memory.witness.visible_at_end == in_folder.witness.visible_at_end
 
 

@@ -136,7 +136,8 @@ def test_a_command_that_goes_wrong_says_how(
     server: ForkServer, tmp_path: Path, command: list[str], ending: AttemptEnding, evidence: str
 ) -> None:
     hang_seconds = 1.0 if ending is AttemptEnding.HUNG else 60.0
-    with CommandHost(server, command, tmp_path, hang_seconds=hang_seconds) as host:
+    with CommandHost(server, command, tmp_path) as host:
+        host.hang_seconds = hang_seconds
         with pytest.raises(AttemptEnded) as raised:
             spawn(host).write(Batch(ROWS))
         assert ending is raised.value.ending

@@ -17,6 +17,7 @@ from sinkproof.reference_engine.shells.process.process_host import (
     Recipe,
     RemoteSink,
     SinkError,
+    WatchedCode,
 )
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost
 
@@ -33,7 +34,8 @@ def server() -> Iterator[ForkServer]:
 def opened(server: ForkServer, behaviour: str) -> tuple[ProcessHost, RemoteSink]:
     recipe = Recipe(maker=f"{HELPER.stem}:make_bad_sink", arguments=(behaviour,))
     hang_seconds = 0.5 if behaviour == "hangs" else 60.0  # eating 300 MB takes a busy machine more than a second
-    host = ProcessHost(server, recipe, hang_seconds=hang_seconds, limits=Limits(data_bytes=300 << 20))
+    host = ProcessHost(server, recipe, WatchedCode())
+    host.hang_seconds, host.limits = hang_seconds, Limits(data_bytes=300 << 20)
     sink = host.spawn("sink[0]", 0, 1)
     sink.open(Context(clock=lambda: 12.5, random=Random(7)))
     return host, sink
@@ -96,8 +98,6 @@ def test_an_exception_of_the_sink_comes_back_as_its_reaction(
         sink.write(Batch(ROWS))
     assert str(raised.value).startswith(text)
     assert sink.alive
-    if isinstance(raised.value, SinkError) and behaviour == "raises":
-        assert 'raise KeyError("a key")' in raised.value.traceback_text
     host.close()
 
 

@@ -18,6 +18,7 @@ from sinkproof.reference_engine.shells.process.process_host import (
     Recipe,
     RemoteSink,
     SinkError,
+    WatchedCode,
 )
 from sinkproof.sink_adapters.protocol import Batch, Context, Row, Sink
 
@@ -87,9 +88,12 @@ MakeHost = Callable[..., ProcessHost]
 def host(server: ForkServer, tmp_path: Path) -> Iterator[MakeHost]:
     hosts = []
 
-    def make(*faults: tuple[str, int, str], maker: str = "make_file_sink", **options: object) -> ProcessHost:
+    def make(
+        *faults: tuple[str, int, str], maker: str = "make_file_sink", folder: str = "", trace_lines: bool = False
+    ) -> ProcessHost:
         recipe = Recipe(maker=f"{HELPER.stem}:{maker}", arguments=(str(tmp_path),))
-        made = ProcessHost(server, recipe, files=FILES, **options)  # type: ignore[arg-type]
+        watched = WatchedCode(files=FILES, folder=folder)
+        made = ProcessHost(server, recipe, watched, trace_lines=trace_lines)
         made.overseer = Recorder(*faults)
         hosts.append(made)
         return made
@@ -241,7 +245,7 @@ def test_an_injected_error_is_met_by_the_sink_and_the_next_fault_may_strike_in_t
     server: ForkServer,
 ) -> None:
     recipe = Recipe(maker=f"{HELPER.stem}:make_bad_sink", arguments=("survives_an_error",))
-    with ProcessHost(server, recipe) as host:
+    with ProcessHost(server, recipe, WatchedCode()) as host:
         host.overseer = Recorder(("commit.before", 1, "error"), ("abort.before", 1, "error"))
         sink = opened(host)
         with pytest.raises(SinkError, match=r"^OSError: \[Errno 5\] injected"):

@@ -179,7 +179,7 @@ ANOTHER_PROCESS = """
 import runpy, sys
 engine = runpy.run_path(sys.argv[1])["Engine"]()
 for schedule in sys.argv[2:]:
-    sys.stdout.buffer.write(engine.run(schedule=schedule).simulation.log() + b"\\n\\n")
+    print(engine.run(schedule=schedule).simulation.history)
 """
 SCHEDULES = (
     "no-fault",
@@ -190,18 +190,18 @@ SCHEDULES = (
 
 
 def test_the_log_is_byte_equal_in_another_process_and_under_another_hash_seed(engine: Any) -> None:
-    here = b"".join(engine.run(schedule=schedule).simulation.log() + b"\n\n" for schedule in SCHEDULES)
+    here = "".join(f"{engine.run(schedule=schedule).simulation.history}\n" for schedule in SCHEDULES)
     command = [sys.executable, "-c", ANOTHER_PROCESS, str(CONFTEST), *SCHEDULES]
     for hash_seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        there = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=60)
+        there = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
         assert here == there.stdout
-    assert b"'kill'" in here
+    assert "'kill'" in here
 
 
 def test_another_seed_is_another_run(engine: Any) -> None:
-    logs = {engine.run(schedule=f"seed={seed} no-fault").simulation.log() for seed in range(5)}
-    assert len(logs) > 2
+    histories = {str(engine.run(schedule=f"seed={seed} no-fault").simulation.history) for seed in range(5)}
+    assert len(histories) > 2
 
 
 def test_a_context_has_the_same_randomness_each_time_and_another_for_each_attempt(engine: Any) -> None:

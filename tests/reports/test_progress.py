@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 def play(now: list[float], view: progress.Progress, *, subject: str = "files/two-phase") -> None:
     """A short run: one subject in one shell, twenty schedules, a second each."""
     shell = view.of(subject, "process", 15.0)
-    shell.start(subject, "kill at each step", 20)
+    shell.start(subject, "kill at each step")
     for kills in range(20):
         now[0] += 1.0
         shell.step("sink[0].commit.after#1=kill", kills)
@@ -101,7 +101,7 @@ def test_on_a_terminal_each_of_several_subjects_keeps_a_line_of_its_own(monkeypa
 def test_what_convicts_a_canary_is_no_finding() -> None:
     stream = io.StringIO()
     canaries = progress.open_progress(stream, clock=lambda: 0.0).of("canaries", "simulated", None)
-    canaries.start("canary: marker after data", "kill at each step", None)
+    canaries.start("canary: marker after data", "kill at each step")
     canaries.found(1, FOUND)
     canaries.done()
     assert ["canaries  0 s  0 schedules  canary: marker after data", "canaries  0 schedules  0.0 s"] == (

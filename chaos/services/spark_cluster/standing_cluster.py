@@ -34,9 +34,10 @@ from sinkproof.chaos.services.spark_cluster.standalone_spark import PORT, Standa
 
 NAME: Final = "spark-cluster"
 HOSTS: Final = 3
-CORES: Final = 64  # of each worker: those of all tasks of several commands at once; they wait more than they compute
+# Each worker offers as many as all tasks of several commands need at once: they wait more than they compute.
+CORES: Final = 64
 CORES_MOST: Final = "spark.cores.max"  # a setting of one driver, which else takes all
-MEMORY_MIB: Final = 8192  # of each worker: what executors may have, not what they take
+MEMORY_MIB: Final = 8192  # what the executors of each worker may have, not what they take
 KEEPER: Final = f"from {__name__} import keep; keep()"
 FACTS: Final = "cluster.json"  # in the service's folder, once the cluster is complete
 LOOK_SECONDS: Final = 0.5  # between two looks at what runs on the hosts

@@ -32,7 +32,7 @@ def look_closer(results: CampaignResults, runner: ScheduleRunner) -> None:
     for finding in _most_telling(results.findings, results.contract.name):
         if deadline.over or results.progress.is_interrupted():
             return
-        with heartbeat(finding.schedule, lambda what: results.progress.step(what, results.coverage.kills, schedules=0)):
+        with heartbeat(finding.schedule, results.report):
             closer = _recorded(finding, runner)
         if closer is not None:
             results.findings[results.findings.index(finding)] = closer

@@ -21,7 +21,7 @@ from sinkproof.subject.claims import ORACLE_CLAIMS, READ_BESIDE
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 FINDINGS_MOST: Final = 6
-OF_RECOVERIES: Final = ("O6", "O10")  # found in recoveries without further rows, which no schedule describes
+OF_RECOVERIES: Final = ("O6", "O10")  # they are found in recoveries without further rows, which no schedule describes
 WHY: Final = "what its module remembers outlives a death in this process, and real ones end otherwise"
 
 

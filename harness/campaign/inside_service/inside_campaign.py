@@ -17,7 +17,7 @@ from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.watchable_service import NotBack
 
-TIMES: Final = 3  # a run that does not meet the call at its place is void, and made again
+TIMES: Final = 3  # a run that does not meet the call at its place is void, and is made again
 SECONDS_MOST: Final = 840.0  # a broker needs seconds for each restart
 RECORDED: Final = (
     Schedule(),

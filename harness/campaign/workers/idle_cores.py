@@ -10,7 +10,7 @@ from typing import Final
 
 from sinkproof.chaos.clock import now
 
-LOOKED_SECONDS: Final = 1.5  # a worker that has just been started has made its first runs by then
+LOOKED_SECONDS: Final = 1.5  # by then a worker that has just been started has made its first runs
 IDLE_LEAST: Final = 0.9  # cores
 IDLE_FIELDS: Final = slice(4, 6)  # of the first line of /proc/stat: idle, and waiting for a disk
 

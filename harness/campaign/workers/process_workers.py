@@ -41,8 +41,9 @@ from sinkproof.subject.services_in_use import ServicesInUse
 
 ENTRY: Final = "sinkproof.campaign.workers.process_workers:live"
 WORKERS_MOST: Final = 4  # a broker takes 400 MB
-CALLS_MOST: Final = 12  # that may hang, one after the other, until a worker has come to the end of its schedules
-WORTH: Final = 20  # schedules: a second. As long takes the start, and the trial whether runs may overlap
+# So many calls may hang, one after the other, before a worker has come to the end of its schedules.
+CALLS_MOST: Final = 12
+WORTH: Final = 20  # so many schedules take a second, as do the start of workers and the trial whether runs may overlap
 ONE_BY_ONE: Final = (
     "its runs do not overlap, as nothing shows that they share nothing outside of their folders. If all names there "
     "hold `scratch.path.name`, `side_by_side = True` in the contract lets several run at once"

@@ -29,10 +29,12 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
 ENTRY: Final = "sinkproof.campaign.workers.simulated_workers:live"
-WORTH: Final = 500  # schedules: a second with named points, five with lines
+# So many schedules take a second at named points, and five with lines: as long as workers take to start.
+WORTH: Final = 500
 BATCH_MOST: Final = 25
 NICE: Final = 5
-HANGS_MOST: Final = 2  # times a call's limit, in which a batch is done; the campaign itself may be silent for three
+# A batch takes at most twice a call's limit; the campaign itself may be silent for three times that limit.
+HANGS_MOST: Final = 2
 
 
 ALONE: Final = LateWorkers()

@@ -27,12 +27,13 @@ from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.heartbeat import Report, heartbeat, no_report
 
-BATCHES_MOST: Final = 2  # that a worker has: the next one begins when it has finished one
+BATCHES_MOST: Final = 2  # a worker has a second batch at hand, which begins when the first one is finished
 BATCH_SECONDS: Final = 0.05  # of work in one message: sending it takes 0.2 ms
-AHEAD_MOST: Final = 1000  # results that wait for an earlier one: the campaign then waits for that one's worker
+# Results are taken in order: when so many wait for an earlier one, the campaign waits for its worker.
+AHEAD_MOST: Final = 1000
 TEARDOWN_SECONDS: Final = 10.0  # for the runs that a worker still has, and its last `teardown`
-RUNS_ALONE: Final = 3  # of a schedule, until what was found beside other runs shows again
-LEFT_TO_WORKERS: Final = 4  # so many workers elsewhere are kept busy only if this process runs nothing itself
+RUNS_ALONE: Final = 3  # what was found beside other runs has to show again in one of so many runs alone
+LEFT_TO_WORKERS: Final = 4  # to keep so many workers elsewhere busy, this process runs nothing itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

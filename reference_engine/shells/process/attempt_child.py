@@ -23,10 +23,10 @@ from random import Random
 from typing import Any, Final
 
 from sinkproof.chaos.client_calls import client_calls
-from sinkproof.chaos.error_text import message_of, printable
+from sinkproof.chaos.error_text import message_of
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
-from sinkproof.chaos.lines import LineTracer, Unanswered, file_points, line_on_stack
+from sinkproof.chaos.lines import LineTracer, file_points, line_on_stack
 from sinkproof.chaos.processes import recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.process_wide_state import (
@@ -37,7 +37,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     stay_in_subjects_state,
 )
 from sinkproof.chaos.shared.point_journal import Journal
-from sinkproof.chaos.socket_points import RAISED, socket_points
+from sinkproof.chaos.socket_points import RAISED_AT_CALLS, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock
@@ -45,13 +45,7 @@ from sinkproof.reference_engine.shells.process.thread_pace import PACES, GivesWa
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Row, TransactionLost, left_in_doubt, unsettled_ids
 
 INJECTED: Final = "injected: the target did not answer"
-# Kinds of faults: what `reach` raises.
-FAILING: Final[dict[str, type[OSError]]] = {
-    "error": OSError,
-    "unanswered": Unanswered,
-    **RAISED,
-}
-OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", "", ""))  # ready-made: there is none left for it
+OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", ""))  # ready-made: there is none left for it
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
@@ -80,7 +74,7 @@ class WatchedCode:
     sockets: bool = False  # what is sent over TCP is a point
     reads: bool = False  # so is each read of a file in the folder
     clients: bool = False  # calls into clients of external systems are points
-    calls: bool = False  # its system calls are watched by the engine's process
+    calls_below: str = ""  # system calls that change this folder are points; "": none is watched
 
 
 def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
@@ -88,7 +82,7 @@ def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
     stay_in_subjects_state()
     spare_inherited_finalizers()
     attempt, pid = _Inner(inside, recipe, watched), os.getpid()
-    if watched.calls:
+    if watched.calls_below:
         put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
     with attempt.watching_files(), attempt.ending_as_asked(pid):
         while (request := inside.receive()) is not None:
@@ -138,7 +132,7 @@ class _Inner:
 
     def inject(self) -> None:
         self.journal.write_struck(line_on_stack(self.watched.files))
-        failing = FAILING.get(self.kind)
+        failing = RAISED_AT_CALLS.get(self.kind)
         if failing is not None:
             if threading.get_ident() == self.main_thread:  # another thread must not send in between
                 self.inside.send(INJECTED_REPLY)
@@ -337,7 +331,7 @@ def plain(call: str, value: Any) -> Any:
 def _failure_reply(error: BaseException) -> bytes:
     reaction = "fenced" if isinstance(error, Fenced) else "lost" if isinstance(error, TransactionLost) else "other"
     try:
-        message, text = message_of(error), printable(traceback.format_exc())
+        message = message_of(error)
     except MemoryError:
         os._exit(EXIT_OUT_OF_MEMORY)
-    return pickle.dumps(("error", reaction, type(error).__name__, message, text))
+    return pickle.dumps(("error", reaction, type(error).__name__, message))

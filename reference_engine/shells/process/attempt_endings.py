@@ -41,9 +41,9 @@ class AttemptEnded(Exception):
 class SinkError(Exception):
     """A sink's call raised in another process. What it raised there is not an exception here, only its text."""
 
-    def __init__(self, type_name: str, message: str, *, traceback_text: str = "") -> None:
+    def __init__(self, type_name: str, message: str) -> None:
         super().__init__(type_name, message)
-        self.type_name, self.message, self.traceback_text = type_name, message, traceback_text
+        self.type_name, self.message = type_name, message
 
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}"

@@ -25,14 +25,15 @@ from sinkproof.reference_engine.shells.process.overseer import Armed, Overseer, 
 from sinkproof.reference_engine.shells.process.process_status import busy_seconds, handles
 from sinkproof.sink_adapters.protocol import Sink
 
-HANG_SECONDS: Final = 10.0
+HANG_SECONDS: Final = 10.0  # a call of a sink that takes longer counts as hung
 LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends long before the machine does
 # An attempt that does nothing for so long may wait for a lock of a suspended attempt, for up to the 5 s after which
 # SQLite gives up. Longer than the lock timeouts of sinks that give up sooner, and then fail.
 PATIENCE_SECONDS: Final = 0.4
 ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
 IN_VAIN_SECONDS: Final = 35.0  # clients give up after ten or thirty seconds
-BUSY_HANGS_MOST: Final = 0.5  # of the time after which a call counts as hung: from then on a busy attempt waits, too
+# After this share of the time after which a call counts as hung, a busy attempt counts as waiting, too.
+BUSY_HANGS_MOST: Final = 0.5
 
 
 class ProcessAttempt(ABC):
@@ -206,15 +207,16 @@ class AttemptHost(ABC):
 
     dead_unwind = False
 
-    def __init__(self, server: ForkServer, *, hang_seconds: float = HANG_SECONDS, limits: Limits = LIMITS) -> None:
-        self.server, self.hang_seconds, self.limits = server, hang_seconds, limits
+    def __init__(self, server: ForkServer) -> None:
+        self.server = server
+        self.hang_seconds, self.limits = HANG_SECONDS, LIMITS
         self.overseer: Overseer = Unwatched()  # the engine puts itself here before the first spawn
         self.struck_line = ""  # of the sink's own code, as a point: where the last fault struck, if inside a call
         self.kills = 0  # SIGKILLs by a fault or by the engine, from wait statuses
         self.endings: Counter[AttemptEnding] = Counter()  # of attempts that neither a fault nor the engine has killed
         self.suspended: list[ProcessAttempt] = []  # by a fault, and not resumed yet
         self.at_work: list[ProcessAttempt] = []  # resumed early, in a call of which the reply is not read yet
-        self.patience_seconds = min(PATIENCE_SECONDS, hang_seconds)
+        self.patience_seconds = PATIENCE_SECONDS
         self.slowest_seconds = 0.0  # of all replies of this run
         self.resumed_early = False  # a suspended attempt of this run, as another one waited
         self.looks_for_handlers = self.handles_sigterm = False  # whether an attempt of this run does so

@@ -49,11 +49,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply
 from sinkproof.chaos.system_calls.supervisor import Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import ENTRY
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnding, SinkError
-from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS
 from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, read_command
@@ -70,16 +69,9 @@ class CommandHost(WatchingHost):
     """Attempts of one command. `scratch`: the folder it may use. It runs in this process's working folder."""
 
     def __init__(
-        self,
-        server: ForkServer,
-        words: Sequence[str],
-        scratch: Path,
-        *,
-        record: Record | None = None,
-        hang_seconds: float = HANG_SECONDS,
-        limits: Limits = LIMITS,
+        self, server: ForkServer, words: Sequence[str], scratch: Path, *, record: Record | None = None
     ) -> None:
-        super().__init__(server, scratch, record=record, hang_seconds=hang_seconds, limits=limits)
+        super().__init__(server, scratch, record=record)
         self.words = tuple(words)
         self.elsewhere = {}
 

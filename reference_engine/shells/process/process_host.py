@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -20,63 +20,45 @@ from typing import Any, Final, NoReturn
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import is_line, is_system_call
-from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits, NoReply, RepeatedCall, Silence
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, SinkError
-from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS
 from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.overseer import Armed
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchedAttempt, WatchingHost
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, Sink, TransactionLost
 
-__all__ = ["AttemptEnded", "AttemptEnding", "ProcessHost", "Recipe", "RemoteSink", "SinkError"]
+__all__ = ["AttemptEnded", "AttemptEnding", "ProcessHost", "Recipe", "RemoteSink", "SinkError", "WatchedCode"]
 
 ENTRY: Final = "sinkproof.reference_engine.shells.process.attempt_child:live"
 FIELDS_SENT: Final = tuple(each.name for each in fields(Context) if each.name not in ("clock", "random", "reach"))
 
 
 class ProcessHost(WatchingHost):
-    """Attempts of one sink. `files`: its own code (path -> name in points). `folder`: there file effects are points,
-    with `reads` all reads, too. `sockets`: so is what they send; `clients`: calls into clients of external systems.
-    `other_server`: makes every second generation, in processes that hash strings in another way. `calls_below`: the
-    folder below which system calls are points, too.
+    """Attempts of one sink. `other_server`: makes every second generation, in processes that hash strings in another
+    way.
     """
 
     def __init__(
         self,
         server: ForkServer,
         recipe: Recipe,
+        watched: WatchedCode,
         *,
         other_server: Callable[[], ForkServer] | None = None,
-        files: Mapping[str, str] | None = None,
-        folder: str = "",
-        reads: bool = False,
-        sockets: bool = False,
-        clients: bool = False,
         trace_lines: bool = False,
-        calls_below: Path | None = None,
         record: Record | None = None,
-        hang_seconds: float = HANG_SECONDS,
-        limits: Limits = LIMITS,
     ) -> None:
-        super().__init__(server, calls_below or Path(), record=record, hang_seconds=hang_seconds, limits=limits)
-        self.watches = calls_below is not None
+        super().__init__(server, Path(watched.calls_below), record=record)
+        self.watches = bool(watched.calls_below)
         self.trace_lines = trace_lines
         self.other_server = other_server or (lambda: server)
         self.vacant: dict[str, RemoteSink] = {}  # the process of an attempt that failed, for the next of this actor
         self.generation = 0  # the latest
         self.on_restart: Callable[[], None] | None = None  # called when all attempts of an earlier one have ended
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
-        watched = WatchedCode(
-            files=dict(files or {}),
-            folder=folder,
-            reads=reads,
-            sockets=sockets,
-            clients=clients,
-            calls=self.watches,
-        )
         self.life = RepeatedCall(ENTRY, recipe, watched)
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
@@ -203,7 +185,7 @@ class RemoteSink(WatchedAttempt):
             pass
         return self.fail(AttemptEnding.GARBAGE, evidence=f"a reply that cannot be read: {message[:200]!r}")
 
-    def _raise(self, reaction: str, type_name: str, message: str, *rest: str) -> NoReturn:
+    def _raise(self, reaction: str, type_name: str, message: str) -> NoReturn:
         match reaction:
             case "fenced":
                 raise Fenced(message)
@@ -212,7 +194,7 @@ class RemoteSink(WatchedAttempt):
             case "memory":
                 self.fail(AttemptEnding.OUT_OF_MEMORY, evidence="MemoryError")
             case _:
-                raise SinkError(type_name, message, traceback_text="".join(rest))
+                raise SinkError(type_name, message)
 
     # -- faults -----------------------------------------------------------------------------------
 

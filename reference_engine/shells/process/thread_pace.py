@@ -23,16 +23,16 @@ ANSWERS: Final = 8
 HELD_SECONDS: Final = 0.2
 HELD_SECONDS_IN_ALL: Final = 1.0
 HELD_STEP_SECONDS: Final = 0.002
-POLLED_SECONDS: Final = 0.03  # a call that lasts so long, or waits no longer, polls
+POLLED_SECONDS: Final = 0.03  # a call that lasts so long polls, and so does a wait that is no longer
 WAITING: Final = frozenset({"threading", "queue", "concurrent.futures._base", "concurrent.futures.thread"})  # modules
 # A thread waits at a line until others have passed so many, more than most do between a read and a write.
 OVERTAKING_LINES: Final = 20
 OVERTAKEN_SECONDS: Final = 0.02
 OVERTAKEN_STEP_SECONDS: Final = 0.0005
-OVERTAKEN_AT_A_LINE: Final = 2  # times: the first of several threads, and another one
-GIVING_WAY_SECONDS: Final = 0.003  # at each line; so long an attempt that was woken waits for a core
+OVERTAKEN_AT_A_LINE: Final = 2  # at each line two threads are overtaken: the first one of several, and another one
+GIVING_WAY_SECONDS: Final = 0.003  # at each line: an attempt that was woken waits so long for a core
 GIVING_WAY_SECONDS_IN_ALL: Final = 0.2  # less than the engine's patience
-IMPATIENT_ANSWERS: Final = 2  # a thread that waits for long goes on when so many calls were answered
+IMPATIENT_ANSWERS: Final = 2  # when so many calls were answered, a thread that waits for long goes on
 
 
 class Calls(Protocol):

@@ -13,12 +13,12 @@ from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
-from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, Limits
+from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer
 from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
 from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
-from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, LIMITS, AttemptHost, ProcessAttempt
+from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost, ProcessAttempt
 from sinkproof.reference_engine.shells.process.overseer import Armed
 
 ACTS: Final = {  # what the watch does at an outward call, by kind of fault
@@ -43,16 +43,8 @@ def act_of(armed: Armed | None) -> tuple[str, int, Act] | None:
 class WatchingHost(AttemptHost):
     """`scratch`: the folder below which changes are outward. `record`: of what is carried out there."""
 
-    def __init__(
-        self,
-        server: ForkServer,
-        scratch: Path,
-        *,
-        record: Record | None = None,
-        hang_seconds: float = HANG_SECONDS,
-        limits: Limits = LIMITS,
-    ) -> None:
-        super().__init__(server, hang_seconds=hang_seconds, limits=limits)
+    def __init__(self, server: ForkServer, scratch: Path, *, record: Record | None = None) -> None:
+        super().__init__(server)
         self.scratch, self.record = scratch, record
         self.unwatched = ""  # why system calls of its attempts were not watched
         self.unseen: dict[str, None] = {}  # why the watch may have missed changes

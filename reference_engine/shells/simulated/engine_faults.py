@@ -19,7 +19,7 @@ from sinkproof.reference_engine.shells.simulated.faulted_job import ELECT, Fault
 from sinkproof.sink_adapters.protocol import Fenced
 
 ENDING_POLL_MS: Final = 3
-ENDING_POLLS_MOST: Final = 400  # a job that is to end has ended after a few checkpoints, or never will
+ENDING_POLLS_MOST: Final = 400  # a job that is to end ends after a few checkpoints, or never
 INJECTED: Final = "injected: the target did not answer"
 
 

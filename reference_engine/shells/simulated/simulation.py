@@ -50,7 +50,7 @@ EVENTS_MOST: Final = 20_000  # a run of the certifying job needs 150 to 500; mor
 CANCEL: Final[Event] = ("cancel", None, None)
 OPEN: Final[Event] = ("open", None, None)
 START: Final[Event] = ("start", None, None)
-OPENINGS_PER_MS: Final = 1_000  # so many subtasks open one after the other before a message of 1 ms arrives
+OPENINGS_PER_MS: Final = 1_000  # so many subtasks can open one after the other before a message of 1 ms arrives
 
 
 class Simulation:
@@ -135,10 +135,6 @@ class Simulation:
 
     def note(self, actor: str, what: str, detail: Any) -> None:
         self.history.append((self.now, actor, self.actor[1], what, detail))
-
-    def log(self) -> bytes:
-        """The event log: byte-equal for the same schedule and seed, in any process."""
-        return "\n".join(map(repr, self.history)).encode()
 
     def post(self, delay: float, key: Key, event: Event) -> None:
         self.sequence += 1

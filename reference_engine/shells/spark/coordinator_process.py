@@ -16,7 +16,8 @@ from typing import Any, Final
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.schedule import COORDINATOR
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord, Coordinator
-from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, assign, covered, refuse_another_graph
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import Restored, assign, refuse_another_graph
+from sinkproof.reference_engine.checkpointing.visible_rows import beyond
 from sinkproof.reference_engine.dataflow.subtask import Subtask
 from sinkproof.reference_engine.shells.carry_out_effects import ACTIONS, Key, act_for_coordinator
 from sinkproof.reference_engine.shells.spark.attempt_process import StartOrder
@@ -26,11 +27,11 @@ from sinkproof.reference_engine.shells.spark.guarded_entrance import Entrance, n
 from sinkproof.reference_engine.shells.spark.process_fault_points import Points
 from sinkproof.reference_engine.shells.spark.real_shell import RealShell
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
+from sinkproof.reference_engine.shells.spark.zombie_effects import ROWS_REPORTED_MOST
 from sinkproof.reference_engine.shells.virtual_timing import Latencies
 from sinkproof.sink_adapters.protocol import Sink
 
 GOODBYE_SECONDS: Final = 5.0
-ROWS_REPORTED_MOST: Final = 100
 
 
 class EarlyRowsWatcher:
@@ -44,9 +45,7 @@ class EarlyRowsWatcher:
         rows = read() if read is not None else None
         if not rows:
             return
-        complete = covered(shell.storage.latest())
-        early = [row for row in rows if row[1] >= complete.get(row[0], 0)]
-        if early:
+        if early := beyond(shell.storage.latest(), rows):
             shell.events.record("early", checkpoint=record.checkpoint_id, rows=early[:ROWS_REPORTED_MOST])
 
 

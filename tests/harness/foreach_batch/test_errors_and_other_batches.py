@@ -90,8 +90,8 @@ def test_a_budget_that_holds_ends_after_any_schedule_and_what_it_left_out_is_nam
     campaign.carry_out(SIMULATED_FUNCTION_PLAN)
     assert left_out == campaign.left_out()
     runs = sum(stage.run for stage in results.coverage.stages)
-    assert runs < times or (runs, times) == (0, 0)
-    assert (times == 5) == (0 < runs < 5)
+    assert runs <= times
+    assert (times == 5) == (0 < runs <= 5)
 
 
 @pytest.mark.slow

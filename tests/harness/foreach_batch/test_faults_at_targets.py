@@ -248,7 +248,7 @@ def test_a_long_run_is_alive_as_long_as_it_reaches_points(query: Callable[..., S
     simulated = query("replace")
     reports: list[str] = []
     results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
-    progress: Any = SimpleNamespace(step=lambda what, kills: reports.append(what))
+    progress: Any = SimpleNamespace(step=lambda what, kills, schedules: reports.append(what))
     results.progress = progress
     campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
     for reached in (0, 5, 5, 6):

@@ -139,14 +139,14 @@ def test_the_oracle_on_spark_finds_what_is_lost_and_what_is_too_much(runner: Spa
     runner.run(parse("no-fault"))
     difference = "sinkproof.execution.spark_row_difference:difference"
     exact = Difference(rows=24, lost=(), lost_total=0, extra=(), extra_total=0)
-    assert exact == runner.cluster.call(difference, runner.where, {0: 12, 1: 12})
-    more_was_read: Difference = runner.cluster.call(difference, runner.where, {0: 14, 1: 12})
+    assert exact == runner.cluster.call(difference, runner.subject, {0: 12, 1: 12})
+    more_was_read: Difference = runner.cluster.call(difference, runner.subject, {0: 14, 1: 12})
     assert (((0, 12), (0, 13)), 2, 0) == (more_was_read.lost, more_was_read.lost_total, more_was_read.extra_total)
-    less_was_read: Difference = runner.cluster.call(difference, runner.where, {0: 12, 1: 11})
+    less_was_read: Difference = runner.cluster.call(difference, runner.subject, {0: 12, 1: 11})
     assert (0, ((1, 11),), 1) == (less_was_read.lost_total, less_was_read.extra, less_was_read.extra_total)
     part = next(runner.scratch.path.glob("committed/sink/*.jsonl"))
     part.with_name(part.name.replace("part-0", "part-1")).write_bytes(part.read_bytes())
-    repeated: Difference = runner.cluster.call(difference, runner.where, {0: 12, 1: 12})
+    repeated: Difference = runner.cluster.call(difference, runner.subject, {0: 12, 1: 12})
     assert len(part.read_text().splitlines()) == repeated.extra_total > 0
 
 
