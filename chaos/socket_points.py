@@ -18,6 +18,7 @@ from errno import ECONNRESET
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from sinkproof.chaos.bulk_requests import BULK, is_whole, rejection
 from sinkproof.chaos.lines import Unanswered
 
 POINT: Final = "socket.send"
@@ -33,6 +34,7 @@ REQUEST: Final = re.compile(rb"[A-Z]+ \S+ HTTP/1")  # methods of WebDAV, and of 
 OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
 ANSWERS: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary()  # the same, with TLS: what is left
 FAILING: Final[WeakKeyDictionary[socket.socket, OSError]] = WeakKeyDictionary()  # connections: how the next read fails
+HELD: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary()  # what was sent of a bulk request
 INSTEAD: Final[WeakKeyDictionary[socket.socket, bytes]] = WeakKeyDictionary()  # what comes instead of the next reply
 
 
@@ -47,9 +49,7 @@ class RefusedRequest(OSError):
 
     @property
     def reply(self) -> bytes:
-        kind, text = self.body
-        head = (f"HTTP/1.1 {self.status}", f"Content-Type: {kind}", f"Content-Length: {len(text)}", "Connection: close")
-        return "\r\n".join((*head, "", "")).encode() + text
+        return _reply(self.status, *self.body)
 
 
 class Unavailable(RefusedRequest):
@@ -68,6 +68,10 @@ class GatewayTimeout(RefusedRequest):
     body = "text/plain", b"gateway timeout\n"
 
 
+class ItemsRejected(OSError):
+    """Raised by `reach`: see bulk_requests.py. What is no such request is sent."""
+
+
 class ReplyTooLate(OSError):
     """Raised by `reach`: what is sent arrives. If the connection has a timeout, the read of the reply raises that it is
     over, and the reply is what the next read finds.
@@ -82,6 +86,7 @@ RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults t
     "unavailable": Unavailable,
     "throttled": Throttled,
     "gateway-timeout": GatewayTimeout,
+    "items-rejected": ItemsRejected,
     "late-reply": ReplyTooLate,
     "closed": Closed,
 }
@@ -92,7 +97,7 @@ RAISED_AT_CALLS: Final[dict[str, type[OSError]]] = {"error": OSError, "unanswere
 def socket_points(reach: Callable[[str], None], *, in_pieces: bool = False) -> Iterator[None]:
     """`reach` is called right before bytes are sent. An OSError that it raises ends the connection before they are
     sent, and the call raises ConnectionResetError: clients connect again for that. Unanswered ends it after the reply
-    has come, and the next read raises ConnectionResetError. RefusedRequest, ReplyTooLate and Closed are not raised.
+    has come, and the next read raises ConnectionResetError. Of other errors see their classes.
     `in_pieces`: each read brings a few bytes at most, as TCP may.
     """
     with ExitStack() as stack:
@@ -129,6 +134,8 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
     def send_watched(connection: socket.socket, *arguments: Any) -> Any:
         if ANSWERS and connection in ANSWERS:
             return memoryview(arguments[0]).nbytes
+        if HELD and connection in HELD:
+            return _hold(connection, arguments[0])
         if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
             try:
                 reach(POINT)
@@ -140,6 +147,10 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
                     return (
                         send_watched(connection, *arguments) if connection in ANSWERS else send(connection, *arguments)
                     )
+            except ItemsRejected:
+                if BULK.match(arguments[0]):
+                    HELD[connection] = bytearray()
+                    return _hold(connection, arguments[0])
             except ReplyTooLate:
                 if connection.gettimeout():
                     FAILING[connection] = TimeoutError("timed out")
@@ -157,6 +168,24 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
         return send(connection, *arguments)
 
     return send_watched
+
+
+def _reply(status: str, kind: str, text: bytes) -> bytes:
+    head = (f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(text)}", "Connection: close")
+    return "\r\n".join((*head, "", "")).encode() + text
+
+
+def _hold(connection: socket.socket, part: Any) -> int:
+    """How much of it was taken. `sendall` returns nothing, and its callers do not look."""
+    held = HELD[connection]
+    held += part
+    if is_whole(held):
+        del HELD[connection]
+        if body := rejection(bytes(held)):
+            _answer_instead(connection, _reply("200 OK", "application/json", body))
+        else:
+            connection.sendall(bytes(held))
+    return memoryview(part).nbytes
 
 
 def _received(read: Callable[..., Any], *, in_pieces: bool) -> Callable[..., Any]:

@@ -39,6 +39,7 @@ DOING: Final = {
     "unavailable": "answering a request of {actor} by 503",
     "throttled": "answering a request of {actor} by 429",
     "gateway-timeout": "answering a request of {actor} by 504, though it was carried out",
+    "items-rejected": "rejecting each item of a bulk request of {actor}",
     "late-reply": "holding back the reply to {actor} until its timeout is over",
     "silent": "holding back the reply to {actor}",
     "black-hole": "losing a request of {actor}",

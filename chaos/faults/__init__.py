@@ -27,6 +27,7 @@ from sinkproof.chaos.faults.faults_of_hosts import OF_HOSTS
 from sinkproof.chaos.faults.forget_state import FORGET
 from sinkproof.chaos.faults.hang_until_killed import HANG
 from sinkproof.chaos.faults.hold_request_until_late import HOLD
+from sinkproof.chaos.faults.items_rejected import ITEMS_REJECTED
 from sinkproof.chaos.faults.kill_attempt import KILL
 from sinkproof.chaos.faults.kill_executor import KILL_EXECUTOR
 from sinkproof.chaos.faults.kill_job import KILL_JOB
@@ -60,8 +61,8 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
-    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, LATE_REPLY, CLOSED, SILENT, BLACK_HOLE),
-    *(SHORT_WRITE, LOSE, DECLINE),
+    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, LATE_REPLY, CLOSED),
+    *(SILENT, BLACK_HOLE, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

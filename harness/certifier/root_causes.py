@@ -151,6 +151,7 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
         "a request is sent again after a reply with the status 504, though it may have been carried out: let the "
         "target recognize the second one"
     ),
+    ("items-rejected",): "a reply of a bulk request has the status 200, and what it says of each item is overlooked",
     ("late-reply",): (
         "a connection goes on after a timeout, and the reply that comes late is taken for that of the next request: "
         "close it then"

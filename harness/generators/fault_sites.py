@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
+from sinkproof.subject.names_in_code import HTTP, has_name, sends_in_bulk, tries_again
 from sinkproof.subject.reachable_lines import handles_timeouts
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def faults_of_replies(files: Collection[str]) -> Iterator[str]:
     if handles_timeouts(files) or tries_again(files):
         yield "late-reply"
     yield from REFUSALS if has_name(files, *HTTP) else ()
+    if sends_in_bulk(files):
+        yield "items-rejected"
 
 
 def passes(run_result: RunResult) -> Iterator[tuple[str, str, int]]:

@@ -18,6 +18,8 @@ HOST: Final = frozenset(
 )
 HOSTNAME: Final = "HOSTNAME"  # in the environment
 HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
+SEARCH: Final = frozenset({"elasticsearch", "opensearchpy"})
+BULK: Final = "_bulk"
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})
 LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "rglob", "walk", "fwalk"})
@@ -26,6 +28,11 @@ LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "r
 def has_name(files: Collection[str], *names: str) -> bool:
     """Any of these."""
     return any(not _names_in(path).isdisjoint(names) for path in files)
+
+
+def sends_in_bulk(files: Collection[str]) -> bool:
+    """Whether the code names the API of Elasticsearch that takes many documents in a request."""
+    return has_name(files, *SEARCH) or any(BULK in Path(path).read_text(errors="replace") for path in files)
 
 
 def sees_its_host(files: Collection[str]) -> bool:

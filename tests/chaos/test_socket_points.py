@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import ssl
 import threading
@@ -18,6 +19,7 @@ from sinkproof.chaos.socket_points import (
     OTHER_ENDS,
     Closed,
     GatewayTimeout,
+    ItemsRejected,
     RefusedRequest,
     ReplyTooLate,
     Throttled,
@@ -77,6 +79,17 @@ def failing(error: type[OSError]) -> Callable[[str], None]:
     def reach(point: str) -> None:
         if threading.get_ident() == mine:
             raise error("injected")
+
+    return reach
+
+
+def failing_once(error: type[OSError]) -> Callable[[str], None]:
+    fails, errors = failing(error), [error]
+
+    def reach(point: str) -> None:
+        if errors:
+            errors.clear()
+            fails(point)
 
     return reach
 
@@ -210,6 +223,45 @@ def test_a_reply_comes_when_the_timeout_of_its_connection_is_over(
             read(connection)
         assert b"done" == read(connection).rstrip(b"\0")
     assert [b"request"] == received
+
+
+@pytest.mark.parametrize("by", ["connected", "connected_by_tls"])
+@pytest.mark.parametrize("split", [0, 20, 60, 90])
+def test_each_item_of_a_bulk_request_is_rejected_by_a_reply_of_200(
+    by: str, split: int, request: pytest.FixtureRequest
+) -> None:
+    connection, received = request.getfixturevalue(by)
+    body = b'{"create": {"_id": "0-1"}}\n[0, 1]\n{"delete": {"_id": "0-0"}}\n'
+    sent = b"POST /rows/_bulk HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    first = sent.index(b"\r\n") + split  # what is sent first has the line of the request
+    with socket_points(failing_once(ItemsRejected)):
+        connection.sendall(sent[:first])
+        connection.sendall(sent[first:])
+        reply = b"".join(iter(lambda: connection.recv(30), b""))
+    head, _, text = reply.partition(b"\r\n\r\n")
+    rejected = [(next(iter(item)), *item.values()) for item in json.loads(text)["items"]]
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert [("create", "0-1", 429), ("delete", "0-0", 429)] == [
+        (action, about["_id"], about["status"]) for action, about in rejected
+    ]
+    assert json.loads(text)["errors"]
+    assert [] == received
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /rows HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /_bulk HTTP/1.1\r\nContent-Length: 2\r\n\r\n[]",
+        b"POST /_bulk HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+def test_what_is_no_bulk_request_is_sent(connected: Pair, sent: bytes) -> None:
+    connection, received = connected
+    with socket_points(failing_once(ItemsRejected)):
+        connection.sendall(sent)
+        assert b"done" == connection.recv(100)
+    assert [sent] == received
 
 
 def test_without_a_timeout_a_late_reply_is_awaited(connected: Pair) -> None:

@@ -1,6 +1,7 @@
-"""Sinks that send each checkpoint by HTTP. Right: Checked, CheckedFirst. Wrong, as a status is no exception: Unchecked,
-CheckedForErrorsOfTheServer, UncheckedFirst, which takes any status but 200 for "not there", and CheckedThenSentAgain,
-which takes each error of a server for a request that was not carried out. The server is http_server_of_parts.py.
+"""Sinks that send each checkpoint by HTTP to http_server_of_parts.py. Right: Checked, CheckedFirst, InBulk. Wrong, as a
+status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes any status but 200 for "not
+there", and CheckedThenSentAgain, which takes each error of a server for a request that was not carried out.
+InBulkUnchecked does not look at what a reply of 200 says of each document.
 """
 
 from __future__ import annotations
@@ -73,6 +74,30 @@ class PostsUnlessTold(PostsParts):
     unknown = (404, 503)
 
 
+class SendsInBulk(PutsParts):
+    """Each row is a document."""
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        documents = (({"create": {"_id": f"{row[0]}-{row[1]}"}}, row) for row in rows)
+        body = "".join(f"{json.dumps(line)}\n" for document in documents for line in document)
+        connection = HTTPConnection("127.0.0.1", self.port)
+        connection.request("POST", "/_bulk", body)
+        with connection.getresponse() as response:
+            reply = json.loads(response.read())
+        connection.close()
+        self.checked(response.status)
+        self.checked_each(reply)
+
+    def checked_each(self, reply: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+class SendsInBulkChecked(SendsInBulk):
+    def checked_each(self, reply: dict[str, Any]) -> None:
+        if reply["errors"]:
+            raise ConnectionError(f"rejected: {reply['items']}")
+
+
 class PostsAgain(PostsParts):
     def ask(self, method: str, part: str, *, body: str | None = None) -> int:
         status = super().ask(method, part, body=body)
@@ -115,6 +140,14 @@ class CheckedForErrorsOfTheServer(Checked):
 
 class CheckedFirst(Checked):
     made = PostsParts
+
+
+class InBulk(Checked):
+    made = SendsInBulkChecked
+
+
+class InBulkUnchecked(Checked):
+    made = SendsInBulk
 
 
 class CheckedThenSentAgain(Checked):

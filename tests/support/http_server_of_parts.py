@@ -29,8 +29,19 @@ class PartsHandler(BaseHTTPRequestHandler):
         self.reply(200)
 
     def do_POST(self) -> None:
+        if self.path == "/_bulk":
+            self.create_each()
+            return
         self.parts[self.path] = self.parts.get(self.path, []) + self.rows()
         self.reply(200)
+
+    def create_each(self) -> None:
+        lines = self.rfile.read(int(self.headers["Content-Length"])).splitlines()
+        items = [json.loads(line)["create"] for line in lines[::2]]
+        for item, row in zip(items, lines[1::2], strict=True):
+            self.parts.setdefault(item["_id"], [json.loads(row)])
+        text = json.dumps({"errors": False, "items": [{"create": {**item, "status": 201}} for item in items]})
+        self.reply(200, text=text.encode())
 
     def do_HEAD(self) -> None:
         self.reply(200 if self.path in self.parts else 404)

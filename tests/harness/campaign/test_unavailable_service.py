@@ -21,7 +21,7 @@ from sinkproof.subject.scratch import Scratch
 SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
-REFUSALS = {"unavailable", "throttled", "gateway-timeout"}
+REFUSALS = {"unavailable", "throttled", "gateway-timeout", "items-rejected"}
 STAGE = next(stage for stage in PROCESS_PLAN if stage.name == "unanswered calls")
 REFUSED = Stage(
     name="refused",
@@ -40,6 +40,8 @@ RUNS_LEAST = 10
         ("CheckedForErrorsOfTheServer", REFUSED, {"O1"}),
         ("UncheckedFirst", REFUSED, {"O2"}),
         ("CheckedThenSentAgain", REFUSED, {"O2"}),
+        ("InBulkUnchecked", REFUSED, {"O1"}),
+        ("InBulk", REFUSED, set()),
         pytest.param("Checked", REFUSED, set(), marks=pytest.mark.longer),
         ("CheckedFirst", REFUSED, set()),
     ],
