@@ -179,7 +179,7 @@ def _hold(connection: socket.socket, part: Any) -> int:
     """How much of it was taken. `sendall` returns nothing, and its callers do not look."""
     held = HELD[connection]
     held += part
-    if is_whole(held):
+    if is_whole(bytes(held)):
         del HELD[connection]
         if body := rejection(bytes(held)):
             _answer_instead(connection, _reply("200 OK", "application/json", body))
