@@ -29,6 +29,7 @@ from sinkproof.workload.jobs import (
     IN_CONTAINERS_JOB,
     LARGE_BATCHES_JOB,
     LARGE_OFFSETS_JOB,
+    LONG_WAITS_JOB,
     MANY_CHUNKS_JOB,
     NULL_CHARACTERS_JOB,
     ONE_LARGE_CHECKPOINT_JOB,
@@ -111,6 +112,10 @@ FORGOTTEN: Final = (
 MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
 )
+WAITED_IN_VAIN: Final = (
+    "an attempt that waits for a lock, or a reply, goes on as if it had done its part when its time limit is over, or "
+    "takes the lock by force; see what its code does with that error"
+)
 LONG_LIST: Final = "a list of what is there is longer than a page: read all of them, or ask for the one name"
 READ_ONCE: Final = "what one read of a connection brings is taken for a whole reply, which may come in pieces"
 TOO_SMALL: Final = "an offset is kept as a number that is too small for it, or not exact: of 32 bits, or floating"
@@ -118,6 +123,7 @@ UNFENCED, FENCED = "R10", "raised: Fenced"  # the cause, and what a timeline say
 SITUATIONS: Final = {
     **dict.fromkeys((TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB), NUMBERS_AS_TEXTS),
     DOZENS_OF_CHECKPOINTS_JOB: LONG_LIST,
+    LONG_WAITS_JOB: WAITED_IN_VAIN,
     **dict.fromkeys((ZOMBIE_VERY_LATE_JOB, HUNDREDS_OF_CHECKPOINTS_JOB), FORGOTTEN),
     **dict.fromkeys(WALL_CLOCK_JOBS, DATES),
     **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),

@@ -107,6 +107,8 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("job=large-offsets no-fault", TOO_SMALL),
         ("job=skipped-ids no-fault", SITUATIONS["skipped-ids"]),
         ("job=pieces no-fault", READ_ONCE),
+        ("job=dozens-of-checkpoints checkpoint.persist.after#60=kill-job", SITUATIONS["dozens-of-checkpoints"]),
+        ("job=long-waits sink[0].line(a.py:1)#1=stop", SITUATIONS["long-waits"]),
         ("sink[0].line(a.py:1)#1=stop sink[0].line(a.py:2)#2=pause", SHOWN_BY_FAULTS["stop", "pause"]),
         (
             "job=late-settling checkpoint.notify#1=lose sink[0].line(a.py:1)#1=pause sink[1].line(a.py:1)#1=pause",
@@ -114,6 +116,9 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ),
         ("sink[0].socket.send#2=closed", SHOWN_BY_FAULTS["closed",]),
         ("sink[0].socket.send#2=throttled", SHOWN_BY_FAULTS["throttled",]),
+        ("sink[0].socket.send#2=gateway-timeout", SHOWN_BY_FAULTS["gateway-timeout",]),
+        ("sink[0].socket.send#2=items-rejected", SHOWN_BY_FAULTS["items-rejected",]),
+        ("sink[0].socket.send#2=late-reply", SHOWN_BY_FAULTS["late-reply",]),
         ("sink[0].syscall(sendto socket)#2=silent", SHOWN_BY_FAULTS["silent",]),
         ("sink[0].syscall(sendto socket)#2=black-hole", SHOWN_BY_FAULTS["black-hole",]),
         ("sink[0].notify_complete.after#1=kill-job sink[0].socket.send#9=unavailable", SHOWN_BY_FAULTS["unavailable",]),
