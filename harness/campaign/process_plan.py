@@ -80,6 +80,11 @@ HIGH_YIELD: Final[Plan] = (
         whole=True,
     ),
     *KILLS_AND_MESSAGES,
+    Stage(
+        name="refused requests, late replies, closed connections",
+        schedules=single_faults.refused_requests,
+        needs=(Need.NO_NAMED_POINTS,),
+    ),
     Stage(name="repeated errors", schedules=repeated_errors),
     Stage(name="generations with one digit more", schedules=high_yield.longer_generations, needs=(Need.NO_SERVICE,)),
     Stage(

@@ -124,7 +124,6 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     first, last = (first_of_each_call(baseline, "unanswered", since=since) for since in (0, last_decision(baseline)))
     yield from (Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *_requests(campaign, "unanswered"))))
-    yield from refused_requests(campaign)
 
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:

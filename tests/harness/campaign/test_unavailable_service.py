@@ -22,7 +22,7 @@ SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
 REFUSALS = {"unavailable", "throttled", "gateway-timeout", "items-rejected"}
-STAGE = next(stage for stage in PROCESS_PLAN if stage.name == "unanswered calls")
+STAGE = next(stage for stage in PROCESS_PLAN if stage.name.startswith("refused requests"))
 REFUSED = Stage(
     name="refused",
     schedules=lambda campaign: (
