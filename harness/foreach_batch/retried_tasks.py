@@ -75,8 +75,9 @@ def main() -> None:
 
 
 def _run_task(run: Callable[[Any, Any], None], infile: Any, outfile: Any) -> None:
-    """A task that fails by itself says so at once."""
+    """A task that fails by itself says so at once. A worker that is used again comes here when its last task ends."""
     held, has_ended = io.BytesIO(), False
+    infile.peek(1)  # waits for a task
     try:
         with _clock_of_driver():
             run(infile, held)
