@@ -20,7 +20,14 @@ from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.coordinator_rules import checked
-from sinkproof.judging.fault_allowances import LATE_SETTLING, MOVED_CLOCK, OUTAGE, REFUSABLE, still_promised
+from sinkproof.judging.fault_allowances import (
+    LATE_SETTLING,
+    MOVED_CLOCK,
+    OUTAGE,
+    REFUSABLE,
+    SUSPENDED_FOR_LONG,
+    still_promised,
+)
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Anomaly, fields_of, judge
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
@@ -30,7 +37,14 @@ from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, clear_folder
 from sinkproof.subject.source_files import OwnCode, own_code
-from sinkproof.workload.jobs import INPUTS, REFUSABLE_JOBS, TOGETHER, input_of, named_job
+from sinkproof.workload.jobs import (
+    HUNDREDS_OF_CHECKPOINTS_JOB,
+    INPUTS,
+    REFUSABLE_JOBS,
+    TOGETHER,
+    input_of,
+    named_job,
+)
 from sinkproof.workload.ledger import Identity, Ledger
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -162,6 +176,8 @@ class ScheduleRunner:
             observer.observation.kinds.append(REFUSABLE)
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)
+        if HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job and any(fault.kind == "stop" for fault in schedule.faults):
+            observer.observation.kinds.append(SUSPENDED_FOR_LONG)
         if concurrent_reader:
             made.on_point = observer.read_concurrently
         return made, observer

@@ -98,9 +98,10 @@ def hundreds_of_checkpoints() -> Iterator[Schedule]:
 
 def late_death() -> Iterator[Schedule]:
     """What a restored sink asks for is thousands of bytes by then, or stands in a list with more than a hundred parts,
-    or a thousand, whatever the code says: services give pages. Not a thousand where a hundred take long.
+    or a thousand, whatever the code says: services give pages. And they forget: what they know of the last so many
+    requests does not refuse a zombie from before. Not a thousand where a hundred take long.
     """
-    return islice(late_deaths(), 2)
+    return islice(late_deaths(), 3)
 
 
 def late_deaths() -> Iterator[Schedule]:
@@ -109,7 +110,9 @@ def late_deaths() -> Iterator[Schedule]:
     yield _late_death(DOZENS_OF_CHECKPOINTS, job=DOZENS_OF_CHECKPOINTS_JOB)
     if now() - began < DOZENS_SECONDS_MOST:
         last = HUNDREDS_OF_CHECKPOINTS
-        yield from (_late_death(last - number, job=HUNDREDS_OF_CHECKPOINTS_JOB) for number in range(LATE_DEATHS))
+        yield _late_death(last, job=HUNDREDS_OF_CHECKPOINTS_JOB)
+        yield _zombie(NOTIFIED, job=HUNDREDS_OF_CHECKPOINTS_JOB)
+        yield from (_late_death(last - number, job=HUNDREDS_OF_CHECKPOINTS_JOB) for number in range(1, LATE_DEATHS))
 
 
 def _late_death(checkpoint: int, *, job: str) -> Schedule:

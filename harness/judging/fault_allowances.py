@@ -18,6 +18,9 @@ refusable data   (some jobs) A target may refuse what it cannot hold: long keys,
                  large numbers. Judged as after expire.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
+suspended for long
+                 (a job) An attempt is suspended for six hundred checkpoints, and may hold what its successors need:
+                 a lock, or a transaction of SQLite. They raise errors until the job gives up. Judged as after expire.
 short-write, kill-job
                  The job died when half of a record was written. A reader may refuse such a record by an error: rows
                  that it does not come to are not lost silently. One that leaves it out has to find all rows.
@@ -41,7 +44,10 @@ OUTAGE: Final = "outage"
 MOVED_CLOCK: Final = "moved clock"
 REFUSABLE: Final = "refusable data"
 LATE_SETTLING: Final = "late settling"
-MAY_FAIL: Final = frozenset({"drain", "expire", "clock-forward", OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING})
+SUSPENDED_FOR_LONG: Final = "suspended for long"
+MAY_FAIL: Final = frozenset(
+    {*("drain", "expire", "clock-forward"), OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG}
+)
 TORN: Final = frozenset({"short-write", "kill-job"})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 

@@ -89,6 +89,19 @@ def test_a_decided_transaction_that_is_not_settled_belongs_into_the_next_snapsho
     assert () == run(f"doubtful:{member}", f"job=sparse {schedule}", tmp_path).anomalies  # the timer was in time
 
 
+@pytest.mark.slow
+def test_a_job_may_give_up_while_a_zombie_holds_what_it_needs_for_hundreds_of_checkpoints(tmp_path: Path) -> None:
+    contract = load(f"{ZOO}/sqlite_tables.py:OpenTransaction")
+    with process_runner(contract, Scratch(name="late", path=tmp_path, shell="process")) as runner:
+        late, dead = (
+            runner.run(parse(f"job=hundreds-of-checkpoints sink[0].notify_complete.before#1={kind}"))
+            for kind in ("stop", "kill")
+        )
+    assert ((), False) == (late.anomalies, late.finished)
+    assert "database is locked" in late.failure
+    assert ((), True) == (dead.anomalies, dead.finished)
+
+
 # -- an outage ------------------------------------------------------------------------------------
 
 
