@@ -108,6 +108,7 @@ def test_what_a_simulation_has_found_in_the_end_is_confirmed_and_others_learn_of
 
 def end_after_a_finding(inside: Inside, task: Task) -> None:
     """The entry of a worker. It may forget what it has found: the run without faults was no basis."""
+    given_up.listen()
     reporting, no_counts = Reporting(inside), cast("Any", None)
     finding = Finding(oracle="O1", claimed=True, shell="process", schedule="no-fault", why="seen", replay="-")
     reporting.found(1, "")
