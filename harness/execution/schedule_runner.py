@@ -26,6 +26,7 @@ from sinkproof.judging.fault_allowances import (
     OUTAGE,
     REFUSABLE,
     SUSPENDED_FOR_LONG,
+    gave_up_before_a_zombie_went_on,
     still_promised,
 )
 from sinkproof.judging.observer import Observer
@@ -176,8 +177,6 @@ class ScheduleRunner:
             observer.observation.kinds.append(REFUSABLE)
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)
-        if HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job and any(fault.kind == "stop" for fault in schedule.faults):
-            observer.observation.kinds.append(SUSPENDED_FOR_LONG)
         if concurrent_reader:
             made.on_point = observer.read_concurrently
         return made, observer
@@ -252,6 +251,8 @@ class ScheduleRunner:
         moved = self.wall_clock_of(simulation.job) is not None
         if moved and any(point == SENDS for _, point in simulation.trace):
             observer.observation.kinds.append(MOVED_CLOCK)
+        if HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job and gave_up_before_a_zombie_went_on(simulation.history):
+            observer.observation.kinds.append(SUSPENDED_FOR_LONG)
         self.note_fields(schedule, observer)
         return RunResult(
             schedule=schedule,

@@ -20,7 +20,8 @@ late settling    (a job) settle() is called after the next checkpoint is complet
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
 suspended for long
                  (a job) An attempt is suspended for six hundred checkpoints, and may hold what its successors need:
-                 a lock, or a transaction of SQLite. They raise errors until the job gives up. Judged as after expire.
+                 a lock, or a transaction of SQLite. They raise errors until the job gives up, before the first one goes
+                 on. Judged as after expire.
 short-write, kill-job
                  The job died when half of a record was written. A reader may refuse such a record by an error: rows
                  that it does not come to are not lost silently. One that leaves it out has to find all rows.
@@ -31,9 +32,9 @@ lose-*           Loss and altered rows are O8 instead of O1 and O12. So are a jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.judging.oracle import Anomaly, Observation
@@ -68,6 +69,17 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
         counting = {"O1", "O6", "O12"} | ({"O2"} if Claim.NO_DUPLICATES in claims else set())
         left = [_of_power(each) for each in left if each.oracle in counting]
     return tuple(left)
+
+
+def gave_up_before_a_zombie_went_on(history: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether attempts have raised errors, and none after the suspended one has gone on. `history`: see RunResult."""
+    stops = [each for each in history if each[4] == "stop"]
+    raised = [at for at, *_, what, _ in history if what == "raised"]
+    if not (stops and raised):
+        return False
+    stopped_at, zombie, generation, *_ = stops[0]
+    went_on = [at for at, *who, _, _ in history if who == [zombie, generation] and at > stopped_at]
+    return not went_on or max(raised) < min(went_on)
 
 
 def _of_power(anomaly: Anomaly) -> Anomaly:

@@ -14,6 +14,7 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.rare import several_messages
+from sinkproof.judging.fault_allowances import gave_up_before_a_zombie_went_on
 from sinkproof.reference_engine.shells.carry_out_effects import IN_DOUBT
 from sinkproof.sink_adapters.protocol import left_in_doubt, unsettled_ids
 from sinkproof.subject.command_contract import locator
@@ -100,6 +101,22 @@ def test_a_job_may_give_up_while_a_zombie_holds_what_it_needs_for_hundreds_of_ch
     assert ((), False) == (late.anomalies, late.finished)
     assert "database is locked" in late.failure
     assert ((), True) == (dead.anomalies, dead.finished)
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "raised", "gave_up"),
+    [(4953, 232.0, True), (None, 232.0, True), (100, 232.0, False), (4953, None, False)],
+)
+def test_what_fails_after_a_zombie_has_gone_on_counts(
+    goes_on: int | None, raised: float | None, *, gave_up: bool
+) -> None:
+    history: list[tuple[Any, ...]] = [
+        (29, "sink[0]", 1, "acknowledged", 2),
+        (32, "sink[0]", 1, "notify_complete.before", "stop"),
+    ]
+    history += [(raised, "sink[0]", 2, "raised", "locked")] if raised else []
+    history += [(goes_on, "sink[0]", 1, "acknowledged", 3)] if goes_on else []
+    assert gave_up is gave_up_before_a_zombie_went_on(history)
 
 
 # -- an outage ------------------------------------------------------------------------------------
