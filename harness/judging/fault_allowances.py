@@ -78,7 +78,7 @@ def gave_up_before_a_zombie_went_on(history: Sequence[tuple[Any, ...]]) -> bool:
     if not (stops and raised):
         return False
     stopped_at, zombie, generation, *_ = stops[0]
-    went_on = [at for at, *who, _, _ in history if who == [zombie, generation] and at > stopped_at]
+    went_on = [at for at, *attempt, _, _ in history if attempt == [zombie, generation] and at > stopped_at]
     return not went_on or max(raised) < min(went_on)
 
 
