@@ -203,6 +203,7 @@ def test_a_request_of_http_is_carried_out_and_a_gateway_answers_for_the_service(
     by: str, read: Callable[[socket.socket], bytes], request: pytest.FixtureRequest
 ) -> None:
     connection, received = request.getfixturevalue(by)
+    connection.settimeout(5)
     with socket_points(failing(GatewayTimeout)):
         connection.sendall(b"PUT /part HTTP/1.1\r\n\r\n")
         reply = b"".join(iter(lambda: read(connection), b""))
@@ -234,6 +235,7 @@ def test_each_item_of_a_bulk_request_is_rejected_by_a_reply_of_200(
     body = b'{"create": {"_id": "0-1"}}\n[0, 1]\n{"delete": {"_id": "0-0"}}\n'
     sent = b"POST /rows/_bulk HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     first = sent.index(b"\r\n") + split  # what is sent first has the line of the request
+    connection.settimeout(5)
     with socket_points(failing_once(ItemsRejected)):
         connection.sendall(sent[:first])
         connection.sendall(sent[first:])
