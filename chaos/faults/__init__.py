@@ -45,6 +45,7 @@ from sinkproof.chaos.faults.lose_power_unsynced_names import LOSE_NAMES
 from sinkproof.chaos.faults.maintain_target import MAINTAIN
 from sinkproof.chaos.faults.network_failure import NETWORK
 from sinkproof.chaos.faults.pause_briefly import PAUSE
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.faults.repeat_notification import REPEAT
 from sinkproof.chaos.faults.rewind_to_older_checkpoint import REWIND
 from sinkproof.chaos.faults.service_gateway_timeout import GATEWAY_TIMEOUT
@@ -62,7 +63,7 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
     *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, LATE_REPLY, CLOSED),
-    *(SILENT, BLACK_HOLE, SHORT_WRITE, LOSE, DECLINE),
+    *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

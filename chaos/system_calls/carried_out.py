@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from sinkproof.chaos.refused_statements import refused
 from sinkproof.chaos.system_calls.outward_calls import BY_PATH
 from sinkproof.chaos.system_calls.place_names import AT_FDCWD, OutwardChange, Tracee
 
@@ -32,6 +33,7 @@ FILTER: Final = struct.Struct("HBBI")  # struct sock_filter: code, jumps, consta
 PROGRAM: Final = struct.Struct("H6xQ")  # struct sock_fprog: length, address
 BPF_RETURN: Final = 0x06
 HEADER, NOTHING = 1, 0
+SEND_SECONDS: Final = 10.0
 NETWORK: Final = (socket.AF_INET, socket.AF_INET6)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -124,6 +126,33 @@ def swallowed(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     with _of_network(tracee, arguments[0]) as connection:
         _be_deaf(connection)
     return len(data)
+
+
+def sent_to_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """How many bytes of a statement to a database were sent, as the caller is told: others were, which are refused."""
+    data = _bytes_to_send(tracee, name, arguments)
+    other = refused(data)
+    if other is None:
+        raise OSError(errno.EOPNOTSUPP, "this is no statement that could be refused")
+    with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+        _send_whole(connection, other)
+    return len(data)
+
+
+def can_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bool:
+    """Whether it sends such a statement."""
+    with suppress(OSError):
+        return refused(_bytes_to_send(tracee, name, arguments)) is not None
+    return False
+
+
+def _send_whole(connection: socket.socket, data: bytes) -> None:
+    """Whether the caller's own calls wait or not, which is a matter of the open file: of this one, too."""
+    left = memoryview(data)
+    while left:
+        if not select.select((), (connection,), (), SEND_SECONDS)[1]:
+            raise OSError(errno.EAGAIN, "the buffer of the socket is full")
+        left = left[connection.send(left, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL) :]
 
 
 @contextmanager

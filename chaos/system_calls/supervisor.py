@@ -20,11 +20,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from sinkproof.chaos.system_calls.carried_out import (
+    can_be_refused,
     carried_out,
     half_written,
     hang_up,
     sent_and_deaf,
     sent_in_vain,
+    sent_to_be_refused,
     swallowed,
 )
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
@@ -57,6 +59,7 @@ class Act(enum.Enum):
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
     SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"
     SWALLOW = "its bytes are lost, with all that this connection sends later, and it does not end"
+    REFUSE = "other bytes are sent, by which the server of a database refuses the statement"
     CUT = "half of the bytes are written, and the call says so"
 
 
@@ -64,6 +67,7 @@ INSTEAD: Final = {
     Act.CUT: half_written,
     Act.SILENCE: sent_in_vain,
     Act.SWALLOW: swallowed,
+    Act.REFUSE: sent_to_be_refused,
     Act.LOSE_REPLY: sent_and_deaf,
 }
 Armed = tuple[str, int, Act]  # a point, its occurrence, and what happens there
@@ -77,11 +81,12 @@ class NotifiedCall(NamedTuple):
 
 
 class PassedCall(NamedTuple):
-    """`mark`: what `marks` gave when it was notified. `thread`: that made it."""
+    """`mark`: what `marks` gave when it was notified. `thread`: that made it. `is_statement`: Act.REFUSE can strike."""
 
     point: str
     mark: int
     thread: int
+    is_statement: bool = False
 
 
 class Record(Protocol):
@@ -247,7 +252,7 @@ class SystemCallWatch:
             self._held.append(call)
             return
         point = call.change.point
-        self._calls.append(PassedCall(point, self.marks(), call.tracee.thread))
+        self._calls.append(PassedCall(point, self.marks(), call.tracee.thread, is_statement=_is_statement(call)))
         self._passed[point] += 1
         if self._dies_next:
             self._inject(call, Act.KILL)
@@ -276,7 +281,7 @@ class SystemCallWatch:
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)
-            case Act.LOSE_REPLY | Act.SILENCE | Act.SWALLOW | Act.CUT:
+            case Act.LOSE_REPLY | Act.SILENCE | Act.SWALLOW | Act.REFUSE | Act.CUT:
                 connection = _socket_of(call)
                 if not self._answer_otherwise(call, act):
                     self._waits = False
@@ -308,6 +313,10 @@ class SystemCallWatch:
         carries_on = CARRY_ON if not error and value is None else 0
         with suppress(OSError):  # the caller is dead
             fcntl.ioctl(self.listener, SEND, ANSWER.pack(identity, value or 0, -error, carries_on))
+
+
+def _is_statement(call: NotifiedCall) -> bool:
+    return call.change.about == SOCKET and can_be_refused(call.tracee, call.change.call, call.arguments)
 
 
 def _socket_of(call: NotifiedCall) -> str:

@@ -142,6 +142,8 @@ class ProcessCampaign(CampaignInProcesses):
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
             self.late_calls = [*native_calls.short_writes(recorded), *native_calls.late_calls_of_commits(recorded)]
             self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
+            self.late_calls += native_calls.refused_statements(recorded)
+            self.late_calls += native_calls.refused_statements(restored, usual=recorded)
             if handles_timeouts(self.runner.files):
                 self.unanswered_for_long = native_calls.requests_without_reply(recorded)
 

@@ -151,6 +151,10 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
         "target recognize the second one"
     ),
     ("black-hole",): "a request is taken for done when its time is over, though it was lost: fail then",
+    ("refused-statement",): (
+        "an error of one statement is passed over, or only this statement is sent again: nothing of its transaction is "
+        "left then (PostgreSQL, MariaDB), or the other commands of its request were carried out (Redis)"
+    ),
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
     ("throttled",): "a reply with the status 429 is overlooked, or mistaken: its request was not carried out",
     ("gateway-timeout",): (

@@ -272,6 +272,7 @@ class ProcessRunner(ScheduleRunner):
             peers=tuple(host.peers),
             bound=tuple(host.bound),
             calls_apart=frozenset(host.apart),
+            statements=frozenset(host.statements),
             losses_would_leave=() if unforced is None else unforced.would_leave,
             power_took=0 if unforced is None else unforced.losses,
             mapped_across_losses=() if unforced is None else tuple(unforced.mapped_across_losses),

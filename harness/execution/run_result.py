@@ -46,6 +46,7 @@ class RunResult:
     peers: tuple[str, ...] = ()  # addresses to which it connected
     bound: tuple[str, ...] = ()  # addresses outside of the folder that it has bound
     calls_apart: frozenset[tuple[str, str, int]] = frozenset()  # (actor, point, occurrence): not by the calls' thread
+    statements: frozenset[tuple[str, str, int]] = frozenset()  # the same: requests that a database can refuse
     losses_would_leave: Sequence[tuple[str, Mapping[str, int]]] = ()  # before each call; see unforced_changes.py
     power_took: int = 0  # losses of power that took something away
     mapped_across_losses: tuple[str, ...] = ()  # files that were mapped then, and not emptied since

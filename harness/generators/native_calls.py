@@ -7,7 +7,7 @@ library, has made it. Neither is a call of another thread, or of a program that 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, product
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.faults.black_hole import BLACK_HOLE
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.silent_service import SILENT
 from sinkproof.chaos.points import AROUND_CALLS, call_of, is_line, is_system_call
@@ -36,6 +37,7 @@ UNNOTIFIED: Final = {  # the other subtask than this one, of the first checkpoin
 OPENED: Final = "open.before"
 IN_ONE_CALL_MOST: Final = 12  # a driver sends one burst for each row, and a few more
 SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
+STATEMENTS_OF_A_LINE_MOST, STATEMENTS_MOST = 3, 24
 FORCING: Final = frozenset({"fsync", "fdatasync", "sync_file_range", "syncfs", "sync"})
 MANY_TIMES: Final = 1 << 30
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
@@ -162,6 +164,29 @@ def requests_without_reply(result: RunResult) -> list[Schedule]:
         requests[burst.within == COMMIT] += burst.faults(sent[-1:], SILENT.word)
     chosen = (*evenly(requests[True], SILENT_COMMITS_MOST), *evenly(requests[False], SILENT_CALLS_MOST))
     return [Schedule((replace(fault, kind=kind),)) for fault in chosen for kind in (SILENT.word, BLACK_HOLE.word)]
+
+
+def refused_statements(result: RunResult, *, usual: RunResult | None = None) -> list[Schedule]:
+    """Some of those that each line sends in each call of the sink, but what the usual run sends there, too."""
+    known = _statements(usual).keys() if usual else ()
+    sent = [evenly(faults, STATEMENTS_OF_A_LINE_MOST) for at, faults in _statements(result).items() if at not in known]
+    before = result.schedule.faults
+    return [replace(result.schedule, faults=(*before, fault)) for fault in [*in_turn(sent)][:STATEMENTS_MOST]]
+
+
+def _statements(result: RunResult) -> dict[tuple[str, str], list[Fault]]:
+    """By step and line of the actor that has sent them."""
+    sent: dict[tuple[str, str], list[Fault]] = {}
+    step, line = defaultdict[str, str](str), defaultdict[str, str](str)
+    for actor, point, occurrence in passes(result):
+        if (actor, point, occurrence) in result.statements:
+            refused = Fault(actor, point, occurrence, REFUSED_STATEMENT.word)
+            sent.setdefault((step[actor], line[actor]), []).append(refused)
+        elif is_line(point):
+            line[actor] = point
+        elif point in BEFORE_CALLS:
+            step[actor] = point
+    return sent
 
 
 def short_writes(result: RunResult) -> list[Schedule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from sinkproof.chaos.schedule import Schedule
@@ -11,8 +12,10 @@ WRITE: Final = "syscall(write rows)"
 SYNC: Final = "syscall(fsync rows)"
 
 
-def run_of(*points: str, apart: int = 0) -> RunResult:
-    """A trace of sink[0]. `apart`: which WRITE was made by another thread."""
+def run_of(*points: str, apart: int = 0, statements: Iterable[tuple[str, int]] = ()) -> RunResult:
+    """A trace of sink[0]. `apart`: which WRITE was made by another thread. `statements`: calls, and their
+    occurrences.
+    """
     return RunResult(
         schedule=Schedule(),
         struck=(),
@@ -23,5 +26,6 @@ def run_of(*points: str, apart: int = 0) -> RunResult:
         finished=True,
         failure="",
         rows_committed=0,
+        statements=frozenset(("sink[0]", *statement) for statement in statements),
         calls_apart=frozenset({("sink[0]", WRITE, apart)}),
     )

@@ -270,10 +270,12 @@ class CommandSink(WatchedAttempt):
     def report_points(self) -> None:
         if self.watch is None:
             return
-        points = self.watch.take_points()
+        calls = self.watch.take_calls()
         self.note_what_was_missed()
-        if points:
-            self.host.overseer.passed(self.actor, points)
+        for call in calls:
+            self.host.note_call(self.actor, call)
+        if calls:
+            self.host.overseer.passed(self.actor, [call.point for call in calls])
 
     def handle_silence(self, silence: NoReply) -> None:
         strike = self.take_strike()

@@ -245,10 +245,7 @@ class RemoteSink(WatchedAttempt):
         points = self.journal.points_up_to(call.mark)
         self.passed.update(points)
         self.line = next(filter(is_line, reversed(points)), self.line)
-        made = self.host.calls_made
-        made[self.actor, call.point] += 1
-        if call.thread != self.pid:
-            self.host.apart.add((self.actor, call.point, made[self.actor, call.point]))
+        self.host.note_call(self.actor, call, is_apart=call.thread != self.pid)
         return [*points, call.point]
 
     def handle_silence(self, silence: NoReply) -> None:

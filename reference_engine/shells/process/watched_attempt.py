@@ -15,7 +15,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer
 from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
-from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import Act, PassedCall, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost, ProcessAttempt
@@ -28,6 +28,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     "unanswered": Act.LOSE_REPLY,
     "silent": Act.SILENCE,
     "black-hole": Act.SWALLOW,
+    "refused-statement": Act.REFUSE,
     "short-write": Act.CUT,
 }
 
@@ -51,8 +52,9 @@ class WatchingHost(AttemptHost):
         self.elsewhere: dict[str, bool] | None = None  # paths that attempts changed outside of it: as found?
         self.peers: dict[str, None] = {}  # addresses to which they connected
         self.bound: dict[str, None] = {}  # addresses outside of the folder that they bound
-        self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point): by attempts in Python
+        self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point)
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
+        self.statements: set[tuple[str, str, int]] = set()  # those that send what a database can refuse
 
     @property
     def names_elsewhere(self) -> tuple[str, ...]:
@@ -63,6 +65,12 @@ class WatchingHost(AttemptHost):
     def kept_elsewhere(self) -> tuple[str, ...]:
         """Paths of it that were found as others have left them, or that a later run may find."""
         return tuple(kept(self.elsewhere or {}))
+
+    def note_call(self, actor: str, call: PassedCall, *, is_apart: bool = False) -> None:
+        self.calls_made[actor, call.point] += 1
+        place = actor, call.point, self.calls_made[actor, call.point]
+        self.apart |= {place} if is_apart else set()
+        self.statements |= {place} if call.is_statement else set()
 
     def watch(self, child: ChildProcess, actor: str, *, marks: Callable[[], int] = int) -> SystemCallWatch | None:
         """From its first call on a fault strikes. None, and why, where the kernel does not offer it."""

@@ -1,0 +1,115 @@
+"""What makes the server of a database refuse a statement: bytes to send instead, in the protocol of the client.
+
+PostgreSQL and MariaDB report a deadlock, of which this statement's transaction is the victim: it has failed, or is
+rolled back. Redis reports that its memory is used up: of several commands in one request the last write alone is
+refused. The replies are the server's own, so each client raises what it raises for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+# PostgreSQL: each message is a letter, a length and its fields.
+HEADER_BYTES: Final = 5
+QUERY, PARSE, BIND, SYNC = b"Q", b"P", b"B", b"S"
+DEADLOCK: Final = b"DO $$BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END$$"
+# MariaDB: a packet is a length of three bytes, a number, a command and what it is about.
+PACKET_BYTES: Final = 4
+STATEMENTS: Final = (0x03, 0x17)  # COM_QUERY; COM_STMT_EXECUTE, which does not say which statement
+ROLLED_BACK: Final = (  # a comment for other servers of this protocol, which refuse an empty query
+    b"/*M!100100 BEGIN NOT ATOMIC ROLLBACK; SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = "
+    b"'Deadlock found when trying to get lock; try restarting transaction'; END */"
+)
+# Statements that wait for locks, unlike those that begin and end transactions.
+LOCKING: Final = re.compile(
+    rb"\s*(?:insert|update|delete|merge|replace|select|with|copy|call|lock|load|truncate)\b", re.IGNORECASE
+)
+# Redis: a command is an array of strings with their lengths.
+ARRAY, STRING, END = b"*", b"$", b"\r\n"
+OUT_OF_MEMORY: Final = b"return redis.error_reply(\"OOM command not allowed when used memory > 'maxmemory'.\")"
+REFUSED: Final = b"*3\r\n$4\r\nEVAL\r\n$%d\r\n%s\r\n$1\r\n0\r\n" % (len(OUT_OF_MEMORY), OUT_OF_MEMORY)
+REFUSED_IN_TRANSACTION: Final = b"*1\r\n$4\r\nEVAL\r\n"  # at once, so that the transaction is discarded
+TRANSACTION: Final = b"MULTI"
+GROWING: Final = frozenset(  # commands that need memory
+    b"APPEND BITOP COPY DECR DECRBY EVAL EVALSHA FCALL GETSET HINCRBY HINCRBYFLOAT HMSET HSET HSETNX INCR INCRBY "
+    b"INCRBYFLOAT LINSERT LPUSH LPUSHX LSET MSET MSETNX PSETEX RESTORE RPUSH RPUSHX SADD SDIFFSTORE SET SETBIT SETEX "
+    b"SETNX SETRANGE SINTERSTORE SUNIONSTORE XADD ZADD ZINCRBY ZUNIONSTORE".split()
+)
+
+
+def refused(request: bytes) -> bytes | None:
+    """None: it is no whole request to such a database, or none that can be refused in this way."""
+    return _by_postgresql(request) or _by_mariadb(request) or _by_redis(request)
+
+
+def _by_postgresql(request: bytes) -> bytes | None:
+    messages = list(_messages(request))
+    kinds = [kind for kind, _ in messages]
+    if kinds == [QUERY]:
+        texts = [messages[0][1]]
+    elif kinds[-1:] == [SYNC] and BIND in kinds:  # where an error comes, the replies to the other messages do not
+        texts = [about.partition(b"\0")[2] for kind, about in messages if kind == PARSE]
+    else:
+        return None
+    return QUERY + _length(len(DEADLOCK) + 1) + DEADLOCK + b"\0" if all(map(LOCKING.match, texts)) else None
+
+
+def _messages(request: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Nothing but whole ones; without them, nothing."""
+    at, found = 0, []
+    while at + HEADER_BYTES <= len(request):
+        size = int.from_bytes(request[at + 1 : at + HEADER_BYTES], "big")
+        found.append((request[at : at + 1], request[at + HEADER_BYTES : at + 1 + size]))
+        at += 1 + size
+    yield from found if at == len(request) else ()
+
+
+def _length(of_fields: int) -> bytes:
+    return (of_fields + 4).to_bytes(4, "big")
+
+
+def _by_mariadb(request: bytes) -> bytes | None:
+    size, about = int.from_bytes(request[:3], "little"), request[PACKET_BYTES:]
+    if not about or size != len(about) or request[3] or about[0] not in STATEMENTS:
+        return None
+    if about[0] == STATEMENTS[0] and not LOCKING.match(about[1:]):
+        return None
+    return (len(ROLLED_BACK) + 1).to_bytes(3, "little") + bytes((0, STATEMENTS[0])) + ROLLED_BACK
+
+
+def _by_redis(request: bytes) -> bytes | None:
+    commands = _commands(request)
+    growing = [at for at, (name, _) in enumerate(commands) if name in GROWING]
+    if not growing:
+        return None
+    is_transaction = any(name == TRANSACTION for name, _ in commands[: growing[-1]])
+    refusal = REFUSED_IN_TRANSACTION if is_transaction else REFUSED
+    return b"".join(refusal if at == growing[-1] else sent for at, (_, sent) in enumerate(commands))
+
+
+def _commands(request: bytes) -> list[tuple[bytes, bytes]]:
+    """Each with its name, and as it is sent. Nothing, if there are others than whole ones."""
+    found, at = [], 0
+    try:
+        while at < len(request):
+            begin = at
+            number, at = _number(request, at, ARRAY)
+            parts = []
+            for _ in range(number):
+                size, at = _number(request, at, STRING)
+                parts.append(request[at : at + size])
+                at += size + len(END)
+            found.append((parts[0].upper(), request[begin:at]))
+    except (ValueError, IndexError):
+        return []
+    return found if at == len(request) else []
+
+
+def _number(request: bytes, at: int, kind: bytes) -> tuple[int, int]:
+    """With the place behind it. Raises ValueError."""
+    end = request.index(END, at)
+    if request[at : at + 1] != kind:
+        raise ValueError(request[at:end])
+    return int(request[at + 1 : end]), end + len(END)
