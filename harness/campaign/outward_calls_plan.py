@@ -63,7 +63,7 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="short writes; late effect of each outward call of a commit, in recoveries, too",
+        name="refused statements, short writes, late effect of each outward call of a commit, in recoveries, too",
         schedules=lambda campaign: campaign.late_calls,
         needs=WATCHED_SINK,
         required=True,

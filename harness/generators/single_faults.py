@@ -31,6 +31,7 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
+from sinkproof.generators.native_calls import refused_statements
 from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     NULL_CHARACTERS_JOB,
@@ -252,9 +253,12 @@ def first_time_at_lines(campaign: CampaignView, *, kind: str) -> Iterator[Schedu
 
 
 def at_outward_calls(campaign: CampaignView) -> Iterator[Schedule]:
-    """System calls of a command that change something outside: the first time and the last, by any subtask."""
+    """System calls of a command that change something outside: the first time and the last, by any subtask. Then some
+    of its statements to databases.
+    """
     kills = places(campaign.baseline, "kill", lines=True)
     yield from otherwise_at([fault for fault in kills if is_system_call(fault.point)])
+    yield from refused_statements(campaign.baseline)
 
 
 def otherwise_at(kills: Sequence[Fault]) -> Iterator[Schedule]:

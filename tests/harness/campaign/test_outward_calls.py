@@ -299,8 +299,11 @@ def test_a_command_is_upheld_only_if_each_outward_call_was_seen_and_struck(
 
 def test_faults_at_outward_calls_strike_the_first_time_and_the_last() -> None:
     class View:
-        baseline = result_of("no-fault", POINTS[1], POINTS[1], POINTS[1])
+        baseline = replace(
+            result_of("no-fault", POINTS[1], POINTS[1], POINTS[1]), statements=frozenset({("sink[0]", POINTS[1], 2)})
+        )
 
     found = {str(schedule) for schedule in at_outward_calls(View())}  # type: ignore[arg-type]
     kinds = ("stop", "error", "land", "pause", "unanswered")
-    assert {f"sink[0].{POINTS[1]}#{number}={kind}" for kind in kinds for number in (1, 3)} == found
+    twice = {f"sink[0].{POINTS[1]}#{number}={kind}" for kind in kinds for number in (1, 3)}
+    assert twice | {f"sink[0].{POINTS[1]}#2=refused-statement"} == found
