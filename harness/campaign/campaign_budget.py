@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, KINDS_AT_LINES, LINES_UNSTRUCK_MOST
+from sinkproof.campaign.coverage import CONCURRENT_READER, EVERY_STEP, LINES_UNSTRUCK_MOST
 from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.campaign.inside_service.inside_campaign import SECONDS_MOST as INSIDE_SECONDS_MOST
 from sinkproof.campaign.loop import ShouldStop
@@ -23,6 +23,7 @@ from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.reachable_lines import lines_of_handlers
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import ServicesInUse
 
@@ -83,7 +84,7 @@ def has_least(results: CampaignResults, task: Task) -> bool:
     lines_elsewhere = task.shell == "spark" and contract.marks_points
     lines = lines_elsewhere or len(coverage.lines_unstruck()) <= LINES_UNSTRUCK_MOST * len(coverage.lines_passed)
     if not contract.is_ours and not simulated:
-        lines = lines_elsewhere or coverage.enough_lines_struck(KINDS_AT_LINES)
+        lines = lines_elsewhere or coverage.enough_lines_struck(lines_of_handlers(results.own_code.files))
     reads_beside = process and (task.alone or not contract.copies)  # else the simulated shell does it
     early = lacks_required_stages(results)
     unread = reads_beside and contract.claims & READ_BESIDE and (EVERY_STEP, CONCURRENT_READER) not in coverage.cells

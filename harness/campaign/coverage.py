@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -163,10 +163,24 @@ class Coverage:
     def lines_unstruck(self) -> list[str]:
         return sorted(line for line in self.lines_passed if not self.examined(line))
 
-    def enough_lines_struck(self, kinds: Iterable[str]) -> bool:
-        """Whether each of these kinds was injected at nine in ten of the executed lines."""
-        passed = self.lines_passed
-        return all(len(passed - self.lines_by_kind[kind]) <= LINES_UNSTRUCK_MOST * len(passed) for kind in kinds)
+    def enough_lines_struck(self, after_errors: Set[str]) -> bool:
+        """Whether each kind has struck nine in ten of the executed lines that it has to strike."""
+        struck = self.lines_by_kind
+        return not any(
+            too_few_struck(lines_to_strike(self.lines_passed, kind, after_errors=after_errors), struck[kind])
+            for kind in KINDS_AT_LINES
+        )
+
+
+def lines_to_strike(passed: Set[str], kind: str, *, after_errors: Set[str], of_function: bool = False) -> Set[str]:
+    """No schedule has a suspension after an error, or a death of a foreachBatch function there."""
+    return passed if kind == "kill" and not of_function else passed - after_errors
+
+
+def too_few_struck(lines: Set[str], struck: Set[str]) -> list[str]:
+    """Those that were not struck; none, if they are a tenth at most."""
+    left = sorted(lines - struck)
+    return left if len(left) > LINES_UNSTRUCK_MOST * len(lines) else []
 
 
 def ways_to_fail(points: Iterable[str]) -> set[tuple[str, str]]:

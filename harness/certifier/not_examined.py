@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.campaign.campaign_budget import plan_of
-from sinkproof.campaign.coverage import LINES_UNSTRUCK_MOST
+from sinkproof.campaign.coverage import lines_to_strike, too_few_struck
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.reports.document import OutwardCalls, ShellResult
 from sinkproof.subject.expiries_in_code import expiries_in
@@ -160,18 +160,16 @@ def _unseen_native_code(subject: SubjectProgress, outward: OutwardCalls | None) 
 def _unstruck(subject: SubjectProgress) -> str:
     """Why too few executed lines were crashed; empty if enough were. A sink's bug sits between two of its lines."""
     after_errors = lines_of_handlers(subject.own_code.files)
-    struck = {"struck": subject.lines_struck}
+    is_function = subject.contract.kind == "foreach_batch"
+    by_kind = {"kill": subject.lines_struck}
     if not subject.contract.is_ours:
-        struck = {FAULT_WORDS[kind]: subject.lines_by_kind[kind] for kind in kinds_at_lines(subject)}
-    for how, lines in struck.items():
-        passed = subject.lines_passed
-        if subject.contract.kind == "foreach_batch" or how != FAULT_WORDS["kill"]:
-            passed = passed - after_errors  # no schedule has a death of a function after an error, or a suspension
-        unstruck = sorted(passed - lines)
-        if len(unstruck) > LINES_UNSTRUCK_MOST * len(passed):
+        by_kind = {kind: subject.lines_by_kind[kind] for kind in kinds_at_lines(subject)}
+    for kind, struck in by_kind.items():
+        lines = lines_to_strike(subject.lines_passed, kind, after_errors=after_errors, of_function=is_function)
+        if left := too_few_struck(lines, struck):
             return (
-                f"{len(unstruck)} of {len(passed)} executed lines were not {how} in any shell, such as "
-                f"{unstruck[0]}; give it a larger --budget: {_budget_for(subject)} should suffice"
+                f"{len(left)} of {len(lines)} executed lines were not {FAULT_WORDS[kind]} in any shell, such as "
+                f"{left[0]}; give it a larger --budget: {_budget_for(subject)} should suffice"
             )
     return ""
 

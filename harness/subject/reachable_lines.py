@@ -94,13 +94,17 @@ def handles_timeouts(files: Iterable[str]) -> bool:
 
 def lines_of_handlers(files: Mapping[str, str]) -> set[str]:
     """Points of all lines of `except` clauses, with their heads."""
-    return {
-        line_point(files[path], number)
-        for path in files
+    return {line_point(files[path], number) for path in files for number in _numbers_in_handlers(path)}
+
+
+@cache
+def _numbers_in_handlers(path: str) -> frozenset[int]:
+    return frozenset(
+        number
         for handler in ast.walk(_source(path).tree)
         if isinstance(handler, ast.ExceptHandler)
         for number in range(handler.lineno, (handler.end_lineno or handler.lineno) + 1)
-    }
+    )
 
 
 def statements_that_suppress(files: Mapping[str, str]) -> set[str]:

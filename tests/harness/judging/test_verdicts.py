@@ -177,6 +177,26 @@ def test_time_is_added_until_the_first_rounds_steps_lines_and_a_zombie_were_trie
     assert has_least(results, task)
 
 
+def test_no_time_is_added_to_suspend_a_sink_at_lines_that_handle_errors(tmp_path: Path) -> None:
+    """The verdict does not ask for it, as no schedule does it."""
+    (tmp_path / "my_sink.py").write_text("try:\n    commit()\nexcept OSError:\n    roll_back()\n    raise\n")
+    results = CampaignResults(contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE)), shell="process")
+    results.own_code = OwnCode(files={str(tmp_path / "my_sink.py"): "my_sink.py"})
+    results.coverage.struck.update(STEPS_REQUIRED)
+    results.coverage.cells["write.before", "stop"] = [1, 1, 0]
+    results.steering.required_stages_done = True
+    lines = {f"line(my_sink.py:{number})" for number in (2, 3, 4, 5)}
+    results.coverage.lines_passed |= lines
+    results.coverage.lines_by_kind["kill"] |= lines
+    task = Task(locator="some/sink", shell="process", budget_seconds=1)
+    assert not has_least(results, task)
+    for kind in ("stop", "pause"):
+        results.coverage.lines_by_kind[kind].add("line(my_sink.py:2)")
+    assert has_least(results, task)
+    results.coverage.lines_by_kind["kill"].remove("line(my_sink.py:4)")
+    assert not has_least(results, task)
+
+
 def test_time_is_added_until_a_reader_has_read_concurrently_if_a_claim_needs_it() -> None:
     results = CampaignResults(
         contract=Contract("some/sink", Given(Claim.EXACTLY_ONCE | Claim.HONEST_MARKERS)), shell="process"
