@@ -63,28 +63,54 @@ def read_file(path: str) -> bytes:
         return file.readall()
 
 
-def read_tree(folder: str, *, deep: bool = True) -> FolderTree:
-    """Not deep: the names in this folder only. What vanishes meanwhile is left out."""
-    tree = FolderTree(root=os.stat(folder).st_ino)
-    tree.modes[tree.root] = os.stat(folder).st_mode
-    _read_into(tree, folder, tree.root, deep=deep)
+def read_tree(folder: str) -> FolderTree:
+    """What vanishes meanwhile is left out."""
+    tree = _empty(folder)
+    _read_into(tree, folder, tree.root)
     return tree
 
 
-def _read_into(tree: FolderTree, folder: str, inode: int, *, deep: bool) -> None:
-    names = tree.names[inode] = {}
-    with os.scandir(folder) as listing:
-        entries = list(listing)
-    for entry in entries:
+def read_names(folder: str, *, is_known: Callable[[int], bool]) -> FolderTree:
+    """Those in this folder only, with the details of inodes that are not known: folders have thousands of names."""
+    tree = _empty(folder)
+    names = tree.names[tree.root] = {}
+    for entry in _entries(folder):
+        inode = entry.inode()
         with suppress(FileNotFoundError):
-            mode = tree.modes[entry.inode()] = entry.stat(follow_symlinks=False).st_mode
-            if stat.S_ISLNK(mode):
-                tree.links[entry.inode()] = os.readlink(entry.path)
-            elif stat.S_ISREG(mode) and deep:
+            if not is_known(inode):
+                _add_details(tree, entry)
+            names[entry.name] = inode
+    return tree
+
+
+def _empty(folder: str) -> FolderTree:
+    status = os.stat(folder)
+    return FolderTree(root=status.st_ino, modes={status.st_ino: status.st_mode})
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as listing:
+        return list(listing)
+
+
+def _add_details(tree: FolderTree, entry: os.DirEntry[str]) -> int:
+    """Its mode, and where a link leads to."""
+    mode = tree.modes[entry.inode()] = entry.stat(follow_symlinks=False).st_mode
+    if stat.S_ISLNK(mode):
+        tree.links[entry.inode()] = os.readlink(entry.path)
+    return mode
+
+
+def _read_into(tree: FolderTree, folder: str, inode: int) -> None:
+    names = tree.names[inode] = {}
+    for entry in _entries(folder):
+        with suppress(FileNotFoundError):
+            mode = _add_details(tree, entry)
+            if stat.S_ISREG(mode):
                 tree.contents[entry.inode()] = read_file(entry.path)
             names[entry.name] = entry.inode()
-            if stat.S_ISDIR(mode) and deep:
-                _read_into(tree, entry.path, entry.inode(), deep=deep)
+            if stat.S_ISDIR(mode):
+                _read_into(tree, entry.path, entry.inode())
 
 
 def write_tree(folder: str, current: FolderTree, wanted: FolderTree) -> bool:

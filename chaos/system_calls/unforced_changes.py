@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from sinkproof.chaos.system_calls.folder_tree import FolderTree, read_file, read_tree, write_tree
+from sinkproof.chaos.system_calls.folder_tree import FolderTree, read_file, read_names, read_tree, write_tree
 from sinkproof.chaos.system_calls.outward_calls import CALLS
 from sinkproof.chaos.system_calls.place_names import Tracee
 from sinkproof.chaos.system_calls.supervisor import NotifiedCall
@@ -48,6 +48,7 @@ class UnforcedChanges:
         self._pins: dict[int, int] = {}  # inode -> descriptor, so that no other file gets this number
         self._waiting: list[Callable[[], None]] = []  # what holds as soon as the last call has been carried out
         self._changed: dict[int, None] = {}  # inodes of files in the order of their last changes
+        self._touched: set[int] = set()  # inodes that have changed since the names of their folder were forced
         self._mapped: set[str] = set()  # files that a living process may change without a call
         self._doubtful: set[str] = set()  # that a dead process had mapped when the power was lost
         self._dropped: dict[int, bytes] = {}  # by inode: contents when forcing them has failed; not written since
@@ -196,19 +197,25 @@ class UnforcedChanges:
             self._dropped.pop(inode, None)
             self._changed.pop(inode, None)
             self._changed[inode] = None
+            self._touched.add(inode)
 
     def _force_soon(self, link: str, status: os.stat_result) -> None:
         """With its contents of now: by the time that the call has returned others may have changed it."""
         if stat.S_ISDIR(status.st_mode):
-            tree = read_tree(link, deep=False)
-            for name in tree.names[tree.root]:
-                self._pin(os.path.join(link, name))
+            tree = read_names(link, is_known=self._is_known)
+            for name, inode in tree.names[tree.root].items():
+                self._touched.discard(inode)
+                if inode not in self._pins:
+                    self._pin(os.path.join(link, name))
             left = self._left_for(tree)
             self._waiting.append(lambda: self._force_names(tree, left))
         elif stat.S_ISREG(status.st_mode):
             contents = read_file(link)
             self._pin(link, follow=True)
             self._waiting.append(lambda: self._force_contents(status.st_ino, contents))
+
+    def _is_known(self, inode: int) -> bool:
+        return inode in self._pins and inode in self._forced.modes and inode not in self._touched
 
     def _force_now(self, path: str, inode: int) -> None:
         with suppress(OSError):

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.files_of_hosts import on_own_host, remove
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.chaos.services.inside_run import InsideRun, is_inside_service
 from sinkproof.chaos.standard_library import is_library
 from sinkproof.chaos.system_calls.place_names import is_sent
 from sinkproof.chaos.system_calls.unforced_changes import UnforcedChanges
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.fork_servers import Servers, fork_servers
+from sinkproof.execution.libraries_at_start import libraries_of
 from sinkproof.execution.make_sink import MAKER, PRELOAD
 from sinkproof.execution.message_faults import armed, struck_messages
 from sinkproof.execution.run_result import RunResult
@@ -29,6 +27,7 @@ from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
 from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
+from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnding
 from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, AttemptHost
 from sinkproof.reference_engine.shells.process.command_host import CommandHost
 from sinkproof.reference_engine.shells.process.process_host import ProcessHost, Recipe, WatchedCode
@@ -38,15 +37,15 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.names_in_code import has_name
 from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.scratch import Scratch
-from sinkproof.subject.source_files import files_of
 from sinkproof.workload.jobs import named_job
 from sinkproof.workload.wall_clocks import wall_clock_beside
 
 # A call of a sink may take so long if the service is killed in it, and in some of its restarts.
 RESTARTS_SECONDS: Final = 600.0
 HANGS_MOST: Final = 3  # in one run
-HEAVY: Final = {"numpy": ["numpy"], "pandas": ["pandas"], "pyarrow": ["pyarrow", "pyarrow.parquet", "pandas"]}
-IMPORTED: Final = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+# A recovery commits what several calls have committed without it, perhaps on a machine that is busier by then.
+SLOW_CALLS: Final = 6
+SLOW_SECONDS_MOST: Final = 60.0
 # New fork servers take a second, and each module that they do not import takes an attempt 2 ms.
 MODULES_LEAST: Final = 20
 MODULES_MOST: Final = 500  # so many names fit into a message to the server; most other modules come with them
@@ -59,7 +58,8 @@ class Patience:
         self.strategy, self.host = strategy, host
 
     def next_delay(self, now: float) -> float | None:
-        return self.strategy.next_delay(now) if self.host.times_run_out < HANGS_MOST else None
+        most = HANGS_MOST if self.host.hang_seconds < SLOW_SECONDS_MOST else 1
+        return self.strategy.next_delay(now) if self.host.times_run_out < most else None
 
 
 class ProcessRunner(ScheduleRunner):
@@ -77,6 +77,7 @@ class ProcessRunner(ScheduleRunner):
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = self._watch_calls = False  # of the run in progress
         self._keeps_forced = self._compares_losses = self._names_elsewhere = False
+        self._timed = {STANDARD}  # jobs that were run without faults
         self._has_imported, self.slowest_seconds = False, 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
@@ -88,13 +89,18 @@ class ProcessRunner(ScheduleRunner):
         self.servers.let_orphans_live(job.orphans_seconds)
         self.host = host = self._make_host(wall_clock, job)
         least = long_wait_seconds(self.files) if job.patient else host.patience_seconds
-        host.hang_seconds = max(self.hang_seconds, 2 * least if job.patient else 0)
-        host.patience_seconds = min(max(least, 3 * self.slowest_seconds), host.hang_seconds)
+        host.hang_seconds = max(self.call_seconds_most, 2 * least if job.patient else 0)
+        host.patience_seconds = min(max(least, 3 * self.slowest_seconds), max(self.hang_seconds, least))
         self.target.ages_files = wall_clock is None
         if self.service.watched is not None:
             host.window = self.service.watched.during
             host.hang_seconds = max(host.hang_seconds, RESTARTS_SECONDS)
         return host
+
+    @property
+    def call_seconds_most(self) -> float:
+        """A call that takes longer counts as hung."""
+        return max(self.hang_seconds, min(SLOW_CALLS * self.slowest_seconds, SLOW_SECONDS_MOST))
 
     @property
     def moves_wall_clock(self) -> bool:
@@ -231,13 +237,32 @@ class ProcessRunner(ScheduleRunner):
     def reset(self) -> None:
         super().reset()
         if self._keeps_forced:
+            if self.target.unforced is not None:
+                self.target.unforced.close()  # of a run before, in which a call had too little time
             self.target.unforced = UnforcedChanges(str(self.scratch.path), compares=self._compares_losses)
 
     def _run(self, schedule: Schedule, *, concurrent_reader: bool) -> RunResult:
+        """Once more, if a call may have had too little time: with more data than usual a right sink may be slow."""
+        traces_lines, before = self._trace_lines, self.call_seconds_most
+        result = self._run_once(schedule, concurrent_reader=concurrent_reader)
+        assert self.host is not None
+        if result.finished or not self.host.endings[AttemptEnding.HUNG] or before >= SLOW_SECONDS_MOST:
+            return result
+        if not schedule.faults:
+            self.slowest_seconds = SLOW_SECONDS_MOST / SLOW_CALLS
+        elif schedule.job not in self._timed:
+            self._run(Schedule(job=schedule.job), concurrent_reader=False)
+        if self.call_seconds_most == before:
+            return result
+        self._trace_lines = traces_lines
+        return self._run_once(schedule, concurrent_reader=concurrent_reader)
+
+    def _run_once(self, schedule: Schedule, *, concurrent_reader: bool) -> RunResult:
         try:
             result = super().run(schedule, concurrent_reader=concurrent_reader)
             assert self.host is not None
             if not schedule.faults:
+                self._timed.add(schedule.job)
                 self.slowest_seconds = max(self.slowest_seconds, self.host.slowest_seconds)
             if isinstance(self.host, WatchingHost):
                 result = self._with_calls(result, self.host)
@@ -293,18 +318,6 @@ def is_watched_loss(fault: Fault, contract: Contract) -> bool:
     """Whether power is lost without the contract's help."""
     kind = KINDS[fault.kind]
     return kind.is_power_loss and not contract.offers(kind.needs)
-
-
-def libraries_of(contract: Contract) -> list[str]:
-    """Libraries to import once for all attempts: those that the contract names, and heavy imports of its files.
-
-    With its first rows pyarrow imports pandas, which would take a third of a second in each attempt.
-    """
-    named = contract.libraries
-    for file in files_of(contract.given, None):
-        imported = IMPORTED.findall(Path(file).read_text(errors="replace"))
-        named += [name for heavy in imported for name in HEAVY.get(heavy, ())]
-    return [name for name in dict.fromkeys(named) if find_spec(name.partition(".")[0])]
 
 
 @contextmanager

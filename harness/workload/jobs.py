@@ -39,6 +39,7 @@ from sinkproof.workload.rows import (
     LARGE_VALUES_INPUT,
     LATE_FIRST_ROWS_INPUT,
     LONG_KEYS_INPUT,
+    LONG_VALUES_INPUT,
     MANY_CHECKPOINTS_INPUT,
     MANY_CHUNKS_INPUT,
     MANY_KEYS_INPUT,
@@ -104,6 +105,7 @@ FAR_LARGER_DATA_JOB: Final = "far-larger-data"
 ONE_LARGE_CHECKPOINT_JOB: Final = "one-large-checkpoint"
 MANY_KEYS_JOB: Final = "many-keys"
 LONG_KEYS_JOB: Final = "long-keys"
+LONG_VALUES_JOB: Final = "long-values"
 NULL_CHARACTERS_JOB: Final = "null-characters"
 LARGE_OFFSETS_JOB: Final = "large-offsets"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
@@ -132,14 +134,14 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB)
-REFUSABLE_JOBS: Final = (*REFUSABLE_ROWS, ONE_LARGE_CHECKPOINT_JOB)  # a target may do so, by an error
+REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, LONG_VALUES_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB)
+REFUSABLE_JOBS: Final = (*REFUSABLE_ROWS, ONE_LARGE_CHECKPOINT_JOB, LARGE_VALUES_JOB)  # a target may do so, by an error
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
 WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(FAR_LARGER_DATA_JOB, LARGE_VALUES_JOB, SHARED_KEYS_JOB, SKIPPED_IDS_JOB),
+    *(FAR_LARGER_DATA_JOB, SHARED_KEYS_JOB, SKIPPED_IDS_JOB),
     *(*REFUSABLE_JOBS, *UNEVENLY_RESCALED_JOBS),
 )
 
@@ -231,8 +233,8 @@ EVERY_JOB: Final = {
     SHARED_KEYS_JOB: _spec("both splits have the same rows, and keys of digits", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
-        "keys and values are empty or long, hold quotes, commas, slashes, line ends, control characters; keys differ "
-        "in one character; event times are out of order",
+        "keys and values are empty, or of 200 characters, hold quotes, commas, slashes, line ends, control characters; "
+        "keys differ in one character; event times are out of order",
         source=EDGE_CASE_INPUT,
     ),
     LARGE_BATCHES_JOB: _spec("a thousand rows for each sink in each checkpoint", source=LARGE_BATCHES_INPUT),
@@ -246,6 +248,7 @@ EVERY_JOB: Final = {
     ),
     MANY_KEYS_JOB: _spec("400 keys for each sink in each checkpoint, each of them twice", source=MANY_KEYS_INPUT),
     LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
+    LONG_VALUES_JOB: _spec("values of 5,000 characters, and of 140,000 bytes", source=LONG_VALUES_INPUT),
     NULL_CHARACTERS_JOB: _spec("values that hold the character of number 0", source=NULL_CHARACTERS_INPUT),
     LARGE_OFFSETS_JOB: _spec("offsets need more than 31 bits, or more than 32", source=LARGE_OFFSETS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),

@@ -85,10 +85,11 @@ def make_late_first_row(split: int, offset: int) -> Row:
     return Row(split, offset, KEYS[split][sink][offset % 3], f"v{split}.{offset}", offset * EVENTS_APART_MS)
 
 
+SHORT_TEXT: Final = 200  # characters that any column for texts has room for
 EDGE_CASE_VALUES: Final = (
     *("", " ", "a,b;c", "it's", 'say "so"', "two\nlines", "\r\n", "tab\tand\\backslash, C:\\new\\root\\table"),
-    *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * 5000),
-    *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked", "y東" * 35_000),
+    *("%s {0} $x", "null", "Grüße, 東京, \N{CRAB}", "x" * SHORT_TEXT),
+    *("007", "1.50", "true", "NaN", " between blanks\t", "\r", "\N{BYTE ORDER MARK}marked"),
     *("e\N{COMBINING ACUTE ACCENT}", "one\N{LINE SEPARATOR}two\x0bthree\x85four", "<b>&amp;</b>", "a/../b"),
     *("9007199254740993", "-9223372036854775809", "-0", "-0.0", "1e400"),  # beyond doubles and 64 bits
     *("soh\x01stx\x02rs\x1eus\x1f", "\\N", "\\.", "NULL", "None", '"quoted"', "1e3", "2024-02-30", "\x7f\x1b[0m"),
@@ -98,6 +99,7 @@ EDGE_CASE_VALUES: Final = (
     *(".5", "5.", "1e-7", "Infinity", "-inf", "TRUE", "no", "~", "{}", "[]", '{"a": 1}', "[1, 2]", "N/A", "<NA>"),
     *("undefined", "'", '"', "\\", "%", "${HOME}", "{{x}}", "\N{ZERO WIDTH SPACE}", "ﬁ, İ, ß"),
 )
+LONG_VALUES: Final = ("x" * 5000, "y東" * 35_000)  # columns hold 255 characters, 65,535 bytes
 LONG_KEY: Final = 100  # characters; as hexadecimal digits still a name of a file
 SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes names of keys makes them alike there
     ("a b", "a_b", "a/b", "a-b"),
@@ -183,6 +185,11 @@ def make_row_of_long_key(split: int, offset: int) -> Row:
     return row._replace(key=LONG_PREFIX + row.key)
 
 
+def make_row_of_long_value(split: int, offset: int) -> Row:
+    row = make_row(split, offset)
+    return row._replace(value=row.value + LONG_VALUES[offset % 2] if offset % 5 > 1 else row.value)
+
+
 def make_row_with_null_characters(split: int, offset: int) -> Row:
     """At the end of a value, where fixed widths are padded with them, and in the middle, where texts of C end; where
     such a row is refused, the one before it for the same sink was not.
@@ -261,6 +268,7 @@ ONE_LARGE_INPUT: Final = _input(
 LARGE_VALUES_INPUT: Final = _input(make_row_of_large_value)
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)
 LONG_KEYS_INPUT: Final = _input(make_row_of_long_key)
+LONG_VALUES_INPUT: Final = _input(make_row_of_long_value)
 NULL_CHARACTERS_INPUT: Final = _input(make_row_with_null_characters)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,6 +14,8 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.system_calls import folder_tree
+from sinkproof.chaos.system_calls.folder_tree import FolderTree
 from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.chaos.system_calls.unforced_changes import HOOKS, PAGE_BYTES, UnforcedChanges, torn
 from sinkproof.chaos.system_calls.watched_program import watched
@@ -20,6 +25,7 @@ from ..support.watched_programs import run
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 SECONDS = 300.0
 BEGINNING = "import ctypes, mmap, os\nos.chdir(os.environ['FOLDER'])\n"
+ADD_DETAILS = folder_tree._add_details
 OPENED = "os.O_WRONLY | os.O_CREAT"
 
 
@@ -107,6 +113,44 @@ def test_what_was_not_forced_is_left_in_some_order(
 def test_what_was_forced_is_there(server: ForkServer, tmp_path: Path, how: str, force: str) -> None:
     files, forced = left(server, tmp_path, PUBLISHES + force, how)
     assert ({"rows": b"1234", "note": b"ab"}, 0) == (files, forced.losses)
+
+
+@needs_watch
+def test_rights_survive_as_they_were_when_the_names_were_forced_last(server: ForkServer, tmp_path: Path) -> None:
+    program = """
+folder = os.open('.', os.O_RDONLY)
+os.close(os.open('rows', os.O_WRONLY | os.O_CREAT, 0o600))
+os.fsync(folder)
+os.chmod('rows', 0o640)
+os.fsync(folder)
+os.unlink('rows')
+"""
+    assert {"rows": b""} == left(server, tmp_path, program, "lose_names")[0]
+    assert 0o640 == stat.S_IMODE((tmp_path / "rows").stat().st_mode)
+
+
+@needs_watch
+def test_of_files_that_are_known_only_the_names_are_read(
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some sinks force a folder with thousands of files each time that they publish one."""
+    seen = Counter[str]()
+
+    def add_details(tree: FolderTree, entry: os.DirEntry[str]) -> int:
+        seen[entry.name] += 1
+        return ADD_DETAILS(tree, entry)
+
+    monkeypatch.setattr(folder_tree, "_add_details", add_details)
+    program = """
+for number in range(5):
+    os.close(os.open(f'rows-{number}', os.O_WRONLY | os.O_CREAT, 0o600))
+    os.fsync(os.open('.', os.O_RDONLY))
+"""
+    words = [sys.executable, "-S", "-E", "-c", BEGINNING + program]
+    forced = UnforcedChanges(str(tmp_path))
+    run(server, tmp_path, words, None, record=forced)
+    forced.close()
+    assert dict.fromkeys((f"rows-{number}" for number in range(5)), 1) == seen
 
 
 @needs_watch

@@ -115,7 +115,7 @@ class WorkersBeside:
             slowest_seconds=self.runner.slowest_seconds,
             is_late=is_late,
         )
-        patience = CALLS_MOST * self.runner.hang_seconds
+        patience = CALLS_MOST * self.runner.call_seconds_most
         tidies = self.runner.contract.offers("teardown")
         return start_worker(self.server, self.stack, ENTRY, order, seconds=patience, ready=not is_late, tidies=tidies)
 

@@ -138,3 +138,71 @@ def test_a_run_waits_for_longer_than_the_code_does(tmp_path: Path) -> None:
         usual, patient = (runner.new_host(named_job(name)) for name in ("standard", "long-waits"))
         assert usual.patience_seconds < 3.0
         assert 11.0 == patient.patience_seconds < patient.hang_seconds
+
+
+@pytest.mark.parametrize(
+    ("slowest", "hung_after", "patience"), [(0.1, 10.0, 0.4), (4.0, 24.0, 10.0), (50.0, 60.0, 10.0)]
+)
+def test_a_call_counts_as_hung_when_it_takes_far_longer_than_any_without_faults(
+    slowest: float, hung_after: float, patience: float, tmp_path: Path
+) -> None:
+    scratch = Scratch(name="slow", path=tmp_path, shell="process")
+    with process_runner(load("files/two-phase"), scratch) as runner:
+        runner.slowest_seconds = slowest
+        host = runner.new_host(named_job("standard"))
+        assert (hung_after, patience) == (host.hang_seconds, host.patience_seconds)
+
+
+SLOW_WITH_MANY_ROWS = """\
+import threading, time
+from sinkproof import Claim
+
+class Target:
+    def __init__(self, folder): self.folder = folder
+    def is_committed(self, part): return (self.folder / part).exists()
+    def publish(self, part, rows):
+        if len(rows) > 100:
+            {wait}
+        new = self.folder / f"{{part}}.new"
+        new.write_text("".join(f"{{row.split}} {{row.offset}}\\n" for row in rows))
+        new.rename(self.folder / part)
+    def record(self, part): ...
+
+class Of:
+    claims = Claim.NO_LOSS
+    def sink(self, scratch): return Target(scratch.path)
+    def committed(self, scratch):
+        for file in scratch.path.glob("*[!w]"):
+            yield from (tuple(map(int, line.split())) for line in file.read_text().splitlines())
+"""
+TAKES_LONG = "threading.Event().wait(0.5)"
+HANGS = "threading.Event().wait()"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wait", "schedule", "finishes"),
+    [
+        (TAKES_LONG, "job=large-batches no-fault", True),
+        (TAKES_LONG, "job=large-batches sink[0].publish.before#1=kill", True),
+        (HANGS, "job=large-batches no-fault", False),
+        (HANGS, "job=large-batches sink[0].publish.before#1=kill", False),
+    ],
+)
+def test_a_call_with_more_rows_than_usual_is_given_more_time_and_not_for_ever(
+    wait: str, schedule: str, *, finishes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 20.0 if finishes else 1.0
+    monkeypatch.setattr("sinkproof.execution.process_runner.SLOW_SECONDS_MOST", most)
+    file = tmp_path / "slow.py"
+    file.write_text(SLOW_WITH_MANY_ROWS.format(wait=wait))
+    with (
+        scratch_folder() as folder,
+        process_runner(
+            load(f"{file}:Of"), Scratch(name="slow", path=folder, shell="process"), hang_seconds=0.2
+        ) as runner,
+    ):
+        result = runner.run(parse(schedule))
+        assert most == runner.call_seconds_most
+    assert (True, finishes) == (result.fired, result.finished)
+    assert finishes is not any(anomaly.oracle == "O1" for anomaly in result.anomalies)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.execution.process_runner import libraries_of, process_runner
+from sinkproof.execution.libraries_at_start import libraries_of
+from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 

@@ -185,9 +185,15 @@ def test_schedules_for_processes_are_possible_there(tmp_path: Path, monkeypatch:
     assert 3 == unheard.count(8) < unheard.count(0), "a recovery has everything to commit"
     assert {"many-checkpoints", "large-batches", "edge-case-values"} <= {each.job for each in fewer}
     assert {"edge-case-values", "equal-rows"} == {each.job for each in fewer if not each.faults}
-    assert {"empty-batches", "many-keys", "long-keys", "null-characters", "large-offsets", "long-idle"} <= {
-        each.job for each in schedules if not each.faults
-    }
+    assert {
+        "empty-batches",
+        "many-keys",
+        "long-keys",
+        "long-values",
+        "null-characters",
+        "large-offsets",
+        "long-idle",
+    } <= {each.job for each in schedules if not each.faults}
     assert {"standard", "scale-in", "scale-out", "outage", "late-settling"} <= {each.job for each in first}
     assert {"scale-in", "scale-out", "scale-in-and-out"} == {
         each.job for each in first if ["kill-job"] * 2 == [fault.kind for fault in each.faults]

@@ -12,7 +12,14 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LARGE_OFFSETS_JOB, LONG_KEYS_JOB, NULL_CHARACTERS_JOB, input_of
+from sinkproof.workload.jobs import (
+    EDGE_CASE_VALUES_JOB,
+    LARGE_OFFSETS_JOB,
+    LONG_KEYS_JOB,
+    LONG_VALUES_JOB,
+    NULL_CHARACTERS_JOB,
+    input_of,
+)
 
 PADDED: Final = """\
 import json
@@ -106,6 +113,36 @@ def test_a_key_is_refused_by_an_error_or_kept_apart(name: str, finishes: bool, l
         result = runner.run(Schedule(job=LONG_KEYS_JOB))
     assert finishes is result.finished
     assert loses is ("O1" in {each.oracle for each in result.anomalies})
+
+
+def test_its_values_are_longer_than_columns_for_texts() -> None:
+    source = input_of(LONG_VALUES_JOB)
+    values = [row.value for split in (0, 1) for offset in (0, 4, 8) for row in source.batch(split, offset)]
+    lengths = [len(value.encode()) for value in values]
+    assert min(lengths) < 255
+    assert any(1024 < length < 1 << 16 for length in lengths)
+    assert any(length > 2 << 16 and not value.isascii() for length, value in zip(lengths, values, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("held", "finishes", "changes"),
+    [
+        ("return value.encode()[:65535].decode(errors='ignore')", True, True),  # as a lenient server shortens a TEXT
+        ("assert len(value.encode()) < 65536; return value", False, False),
+        ("return value", True, False),
+    ],
+)
+def test_a_long_value_is_refused_by_an_error_or_kept(held: str, finishes: bool, changes: bool, tmp_path: Path) -> None:
+    file, folder = tmp_path / "sink.py", tmp_path / "scratch"
+    file.write_text(PADDED.format(held=held))
+    folder.mkdir()
+    with process_runner(load(f"{file}:Of"), Scratch(name="data", path=folder, shell="process")) as runner:
+        assert () == runner.run(Schedule()).anomalies
+        assert () == runner.run(Schedule(job=EDGE_CASE_VALUES_JOB)).anomalies
+        result = runner.run(Schedule(job=LONG_VALUES_JOB))
+    assert finishes is result.finished
+    assert changes is bool(result.anomalies)
 
 
 @pytest.mark.slow
