@@ -135,7 +135,7 @@ QUERIES: Final[Mapping[str, Query]] = {
     EMPTY_BATCHES_JOB: Query(sentence="the second and the last batch are empty", batches=(4, 0, 8, 0)),
     EDGE_CASE_VALUES_JOB: _in_equal_batches(
         GeneratedInput(make_row_of_one_line, splits=SPLITS, rows_per_split=EDGE_CASE_INPUT.rows_per_split),
-        "keys and values are empty, or of 200 characters, hold quotes, commas, slashes, line ends, control characters; "
+        "keys and values are empty, or of 100 characters, hold quotes, commas, slashes, line ends, control characters; "
         "keys differ in one character; event times are out of order",
     ),
     SHARED_KEYS_JOB: replace(

@@ -233,7 +233,7 @@ EVERY_JOB: Final = {
     SHARED_KEYS_JOB: _spec("both splits have the same rows, and keys of digits", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
-        "keys and values are empty, or of 200 characters, hold quotes, commas, slashes, line ends, control characters; "
+        "keys and values are empty, or of 100 characters, hold quotes, commas, slashes, line ends, control characters; "
         "keys differ in one character; event times are out of order",
         source=EDGE_CASE_INPUT,
     ),
