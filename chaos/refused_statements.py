@@ -13,7 +13,7 @@ from typing import Final
 
 # PostgreSQL: each message is a letter, a length and its fields.
 HEADER_BYTES: Final = 5
-QUERY, PARSE, BIND, SYNC = b"Q", b"P", b"B", b"S"
+QUERY, PARSE, BIND, SYNC, FLUSH = b"Q", b"P", b"B", b"S", b"H"
 DEADLOCK: Final = b"DO $$BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END$$"
 # MariaDB: a packet is a length of three bytes, a number, a command and what it is about.
 PACKET_BYTES: Final = 4
@@ -45,7 +45,7 @@ def refused(request: bytes) -> bytes | None:
 
 
 def _by_postgresql(request: bytes) -> bytes | None:
-    messages = list(_messages(request))
+    messages = [each for each in _messages(request) if each[0] != FLUSH]
     kinds = [kind for kind, _ in messages]
     if kinds == [QUERY]:
         texts = [messages[0][1]]

@@ -45,6 +45,7 @@ MULTI, EXEC = redis("MULTI"), redis("EXEC")
         postgresql("Q", b"\n  with new as (select 1) insert into rows select * from new\0"),
         postgresql("P", b"\0update rows set a = $1\0\0\0") + BOUND,
         BOUND,
+        postgresql("P", b"name\0insert into rows values ($1)\0\0\0") + BOUND + postgresql("H", b""),  # one of many rows
     ],
 )
 def test_a_statement_of_postgresql_raises_a_deadlock_as_a_simple_query(request_sent: bytes) -> None:
