@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sinkproof.campaign.fan_out.hub_connection import FanOut
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.canaries.inside_services import INSIDE_SERVICE
-from sinkproof.certifier.claim_verdicts import judge_subject
+from sinkproof.certifier.claim_verdicts import judge_subject, unknown_from_the_start
 from sinkproof.certifier.glossary import glossary
 from sinkproof.certifier.kept_or_run import kept_or_run
 from sinkproof.certifier.not_examined import ended_early
@@ -144,6 +144,9 @@ def _certify(
     )
     for measurement in options.measurements:
         writer.measured(measurement)
+    for subject in subjects.values():
+        for unknown in unknown_from_the_start(subject.contract):
+            progress.say(unknown)
     with _readable_when_interrupted(writer, subjects), opened(options.store, fresh=options.fresh) as store:
         tasks = _tasks(locators, options, access=elsewhere.access if elsewhere else None)
         if elsewhere:

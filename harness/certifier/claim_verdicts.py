@@ -103,10 +103,29 @@ def _judge_claim(claim: Claim, subject: SubjectProgress) -> ClaimResult:
     return ClaimResult(claim=name, verdict=Verdict.UPHELD.value, why=why)
 
 
-def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:
-    """Why this claim was not examined; empty if it was."""
+def unknown_from_the_start(contract: Contract) -> list[str]:
+    """Which claims no run can show, and why."""
+    lacking = [(name, _lacking(Claim[name], contract)) for name in names(contract.claims)]
+    return [f"{contract.name}: {name} will stay UNKNOWN: {why}" for name, why in lacking if why]
+
+
+def _lacking(claim: Claim, contract: Contract) -> str:
+    """Why this contract does not let the claim be examined; empty if it does."""
     if claim in REQUIRED and not contract.offers(REQUIRED[claim][0]):
         return f"the contract has no {REQUIRED[claim][0]}(scratch), {REQUIRED[claim][1]}"
+    if claim is Claim.ATOMIC_CHECKPOINT and contract.rows != "append":
+        return "a row that is replaced does not show which checkpoint it belongs to"
+    if claim is Claim.NO_DUPLICATES and contract.rows != "append" and contract.optional("seen") is None:
+        return (
+            "the committed view does not depend on how often a row was applied; offer `seen` to let repeats be counted"
+        )
+    return ""
+
+
+def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> str:
+    """Why this claim was not examined; empty if it was."""
+    if lacking := _lacking(claim, contract):
+        return lacking
     if claim is Claim.SURVIVES_POWER_LOSS:
         return power_not_examined(contract, shells)
     if claim in (Claim.ATOMIC_CHECKPOINT, Claim.HONEST_MARKERS) and not struck(shells, frozenset({CONCURRENT_READER})):
@@ -114,12 +133,6 @@ def _doubt(claim: Claim, contract: Contract, shells: Sequence[ShellResult]) -> s
     on_spark_only = all(shell.shell == "spark" for shell in shells)
     if claim is Claim.NO_EARLY_ROWS and contract.kind == "foreach_batch" and on_spark_only:
         return f"on Spark no reader reads between a function and the commit of its batch; {ELSEWHERE}"
-    if claim is Claim.ATOMIC_CHECKPOINT and contract.rows != "append":
-        return "a row that is replaced does not show which checkpoint it belongs to"
-    if claim is Claim.NO_DUPLICATES and contract.rows != "append" and contract.optional("seen") is None:
-        return (
-            "the committed view does not depend on how often a row was applied; offer `seen` to let repeats be counted"
-        )
     if claim is Claim.FENCES_ZOMBIES and not struck(shells, frozenset({"stop"})):
         how = (
             "give it a larger --budget"

@@ -12,6 +12,7 @@ from sinkproof.campaign import campaign_budget
 from sinkproof.campaign.campaign_budget import run_campaign, within_budget
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.task import Task
+from sinkproof.certifier import certify
 from sinkproof.certifier.certify import CANARIES_UNTRIED, Options, _take_subject, _tasks
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.reports.certificate_file import CertificateWriter
@@ -23,6 +24,41 @@ from sinkproof.subject.loading import load
 ZOO = Path(__file__).parents[2] / "zoo"
 LOCATOR = f"{ZOO / 'sqlite_tables.py'}:RowsAndMarker"
 FINDING = Finding(oracle="O1", claimed=True, shell="process", schedule="no-fault", why="seen", replay="-")
+
+
+@pytest.mark.parametrize(
+    ("claims", "rows", "also", "said"),
+    [
+        ("EFFECTIVELY_ONCE | Claim.NO_RESIDUE", "append", "", ["NO_RESIDUE", "no residue(scratch)"]),
+        ("EXACTLY_ONCE", "upsert", "", ["NO_DUPLICATES", "offer `seen`"]),
+        ("EXACTLY_ONCE", "upsert", "def seen(self, scratch): return []", []),
+        ("EXACTLY_ONCE", "append", "", []),
+    ],
+)
+def test_what_no_run_can_show_is_said_before_the_first_run(
+    claims: str, rows: str, also: str, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "sinks.py"
+    module.write_text(
+        "from sinkproof import Claim\n"
+        f"class Mine:\n    claims = Claim.{claims}\n    rows = {rows!r}\n    def sink(self, scratch): ...\n"
+        f"    def committed(self, scratch): return []\n    {also}\n"
+    )
+    sentences: list[str] = []
+
+    class Saying(Progress):
+        def say(self, text: str) -> None:
+            sentences.append(text)
+
+    def nothing_ran(*_: object, **__: object) -> list[str]:
+        sentences.append("the runs")
+        return []
+
+    monkeypatch.setattr(certify, "_try_everything", nothing_ran)
+    certify.certify([f"{module}:Mine"], tmp_path / "out", options=Options(canaries=False), progress=Saying())
+    assert "the runs" == sentences.pop()
+    assert bool(said) is bool(sentences)
+    assert all(part in sentence for sentence in sentences for part in said)
 
 
 def test_subjects_come_before_canaries() -> None:
