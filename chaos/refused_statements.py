@@ -14,6 +14,7 @@ from typing import Final
 # PostgreSQL: each message is a letter, a length and its fields.
 HEADER_BYTES: Final = 5
 QUERY, PARSE, BIND, SYNC, FLUSH = b"Q", b"P", b"B", b"S", b"H"
+MESSAGES: Final = b"BCDEFHPQSX"
 DEADLOCK: Final = b"DO $$BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END$$"
 # MariaDB: a packet is a length of three bytes, a number, a command and what it is about.
 PACKET_BYTES: Final = 4
@@ -59,7 +60,7 @@ def _by_postgresql(request: bytes) -> bytes | None:
 def _messages(request: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Nothing but whole ones; without them, nothing."""
     at, found = 0, []
-    while at + HEADER_BYTES <= len(request):
+    while at + HEADER_BYTES <= len(request) and request[at] in MESSAGES:
         size = int.from_bytes(request[at + 1 : at + HEADER_BYTES], "big")
         found.append((request[at : at + 1], request[at + HEADER_BYTES : at + 1 + size]))
         at += 1 + size
@@ -110,6 +111,7 @@ def _commands(request: bytes) -> list[tuple[bytes, bytes]]:
 def _number(request: bytes, at: int, kind: bytes) -> tuple[int, int]:
     """With the place behind it. Raises ValueError."""
     end = request.index(END, at)
-    if request[at : at + 1] != kind:
+    digits = request[at + 1 : end]
+    if request[at : at + 1] != kind or not digits.isdigit():
         raise ValueError(request[at:end])
-    return int(request[at + 1 : end]), end + len(END)
+    return int(digits), end + len(END)

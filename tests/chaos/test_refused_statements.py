@@ -98,6 +98,8 @@ def test_in_a_transaction_of_redis_a_command_is_refused_before_it_is_queued() ->
         b"SET a 1\r\n",
         b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"*x\r\n",
+        b"*1\r\n$-4\r\n",
+        bytes(1 << 20),
         b"*0\r\n",
         b"\x16\x03\x01" + bytes(50),
     ],
