@@ -21,7 +21,7 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 from ...support.traces_of_calls import SYNC, WRITE, run_of
 
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
-STAGES = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "short writes"))]
+STAGES = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))]
 COMMIT = (
     *("notify_complete.before", "line(a.py:1)", WRITE, WRITE, "line(a.py:2)", WRITE, SYNC),
     "notify_complete.after",
