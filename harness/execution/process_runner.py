@@ -45,7 +45,6 @@ RESTARTS_SECONDS: Final = 600.0
 HANGS_MOST: Final = 3  # in one run
 # A recovery commits what several calls have committed without it, perhaps on a machine that is busier by then.
 SLOW_CALLS: Final = 6
-SLOW_SECONDS_MOST: Final = 60.0
 # New fork servers take a second, and each module that they do not import takes an attempt 2 ms.
 MODULES_LEAST: Final = 20
 MODULES_MOST: Final = 500  # so many names fit into a message to the server; most other modules come with them
@@ -54,12 +53,11 @@ MODULES_MOST: Final = 500  # so many names fit into a message to the server; mos
 class Patience:
     """A restart strategy for sinks that may hang: each time costs seconds, so a few times are enough."""
 
-    def __init__(self, strategy: RestartStrategy, host: AttemptHost) -> None:
-        self.strategy, self.host = strategy, host
+    def __init__(self, strategy: RestartStrategy, host: AttemptHost, *, most: int) -> None:
+        self.strategy, self.host, self.most = strategy, host, most
 
     def next_delay(self, now: float) -> float | None:
-        most = HANGS_MOST if self.host.hang_seconds < SLOW_SECONDS_MOST else 1
-        return self.strategy.next_delay(now) if self.host.times_run_out < most else None
+        return self.strategy.next_delay(now) if self.host.times_run_out < self.most else None
 
 
 class ProcessRunner(ScheduleRunner):
@@ -77,7 +75,7 @@ class ProcessRunner(ScheduleRunner):
         self.servers, self.hang_seconds = servers, hang_seconds
         self._trace_lines = self._watch_calls = False  # of the run in progress
         self._keeps_forced = self._compares_losses = self._names_elsewhere = False
-        self._timed = {STANDARD}  # jobs that were run without faults
+        self._timed: set[str] = set()  # jobs that were run without faults
         self._has_imported, self.slowest_seconds = False, 0.0  # of all replies in runs without faults
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
@@ -100,7 +98,7 @@ class ProcessRunner(ScheduleRunner):
     @property
     def call_seconds_most(self) -> float:
         """A call that takes longer counts as hung."""
-        return max(self.hang_seconds, min(SLOW_CALLS * self.slowest_seconds, SLOW_SECONDS_MOST))
+        return max(self.hang_seconds, SLOW_CALLS * min(self.slowest_seconds, self.hang_seconds))
 
     @property
     def moves_wall_clock(self) -> bool:
@@ -166,7 +164,8 @@ class ProcessRunner(ScheduleRunner):
         assert host is not None
         observer.suspended_at, observer.locked_at = host.suspended_at, self.locked_at
         host.looks_for_handlers = not schedule.faults
-        made.job = replace(made.job, restart=lambda: Patience(strategy(), host))
+        most = HANGS_MOST if self.call_seconds_most == self.hang_seconds else 1
+        made.job = replace(made.job, restart=lambda: Patience(strategy(), host, most=most))
         made.restart = made.job.restart()
         return made, observer
 
@@ -246,10 +245,10 @@ class ProcessRunner(ScheduleRunner):
         traces_lines, before = self._trace_lines, self.call_seconds_most
         result = self._run_once(schedule, concurrent_reader=concurrent_reader)
         assert self.host is not None
-        if result.finished or not self.host.endings[AttemptEnding.HUNG] or before >= SLOW_SECONDS_MOST:
+        if result.finished or not self.host.endings[AttemptEnding.HUNG] or schedule.job == STANDARD:
             return result
         if not schedule.faults:
-            self.slowest_seconds = SLOW_SECONDS_MOST / SLOW_CALLS
+            self.slowest_seconds = max(self.slowest_seconds, self.hang_seconds)
         elif schedule.job not in self._timed:
             self._run(Schedule(job=schedule.job), concurrent_reader=False)
         if self.call_seconds_most == before:

@@ -224,7 +224,8 @@ def test_stages_with_a_limit_of_time_come_before_a_required_one_and_so_run_whate
 
 
 @pytest.mark.parametrize(
-    "begins", ["refused statements", "kill, pause and zombie between", "zombies for which", "outward calls that no line"]
+    "begins",
+    ["refused statements", "kill, pause and zombie between", "zombies for which", "outward calls that no line"],
 )
 def test_no_sink_of_a_user_is_upheld_before_these_stages(begins: str) -> None:
     (stage,) = (stage for stage in PROCESS_PLAN if stage.name.startswith(begins))

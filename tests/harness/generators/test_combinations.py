@@ -135,7 +135,9 @@ def test_messages_fail_while_a_day_passes_where_no_transaction_expires(
 def test_a_sink_that_does_not_write_the_rest_after_a_short_write_loses_rows(
     name: str, found: set[str], tmp_path: Path
 ) -> None:
-    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))]
+    stages = [
+        stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))
+    ]
     results = findings_of(name, stages, folder=tmp_path)
     assert len(stages) == 2
     assert found == {finding.oracle for finding in results.findings if "=short-write" in finding.schedule}

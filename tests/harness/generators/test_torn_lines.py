@@ -20,7 +20,9 @@ UNNOTIFIED = ("checkpoint.notify#2=lose sink[0].", "checkpoint.notify#1=lose sin
 def results_of(name: str, folder: Path) -> CampaignResults:
     contract = load(f"{LOGS}:{name}")
     results = CampaignResults(contract=contract, shell="process")
-    stages = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))]
+    stages = [
+        stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))
+    ]
     with process_runner(contract, Scratch(name="log", path=folder, shell="process")) as runner:
         ProcessCampaign(runner, results).carry_out(stages)
     return results
