@@ -1,5 +1,6 @@
 """Lets a sink's own code see another machine than this one: the process id that it has in a container, or a host of its
-own, with a name, a time zone, and locks that no other host knows, or a file system that lists folders in another order.
+own, with a name, a time zone, a number of cores, and locks that no other host knows, or a file system that lists
+folders in another order.
 
 In its own modules only: the libraries that it calls tell processes apart by their true ids, and reach hosts by their
 true names. But the time zone is that of the process; locks, and the order of listings, are those of all Python code.
@@ -24,6 +25,7 @@ from sinkproof.chaos.processes.files_of_hosts import on_own_host
 FIRST: Final = 1  # the id of a container's first process
 TRUE_NAMES: Final = frozenset({socket.gethostname(), os.uname().nodename, platform.node()})
 ZONES: Final = ("EAST-9", "WEST10")
+CORES: Final = (4, 2)
 
 
 class _Instead(ModuleType):
@@ -86,7 +88,10 @@ def _hash_of(name: str | bytes) -> bytes:
 
 
 def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, shared: Path) -> None:
-    """The same, on the host of this attempt alone; a successor has another time zone. `shared`: the folder of all."""
+    """The same, on the host of this attempt alone; a successor has another time zone, and other cores. `shared`: the
+    folder of all.
+    """
+    cores = CORES[(subtask + generation) % len(CORES)]
     name, true_uname = f"host-{subtask}-{generation}", os.uname()
 
     def uname() -> os.uname_result:
@@ -97,7 +102,11 @@ def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, share
 
     locks = {each: _unless_local(getattr(fcntl, each), shared) for each in ("flock", "lockf")}
     names = {"gethostname": named, "getfqdn": named}
-    _show(files, {os: {"uname": uname}, socket: names, platform: {"node": named}, fcntl: locks})
+    counts: dict[str, Callable[..., Any]] = {
+        "cpu_count": lambda: cores,
+        "sched_getaffinity": lambda _: set(range(cores)),
+    }
+    _show(files, {os: {"uname": uname, **counts}, socket: names, platform: {"node": named}, fcntl: locks})
     for each, lock in locks.items():
         setattr(fcntl, each, lock)
     os.environ.update(HOSTNAME=name, TZ=ZONES[(subtask + generation) % len(ZONES)])

@@ -12,7 +12,7 @@ from sinkproof.chaos.points import line_point
 
 HOST: Final = frozenset(
     {
-        *("gethostname", "getfqdn", "uname", "node", "getnode"),
+        *("gethostname", "getfqdn", "uname", "node", "getnode", "cpu_count", "sched_getaffinity"),
         *("fromtimestamp", "localtime", "strftime", "mktime", "ctime", "now", "today", "astimezone"),
     }
 )
@@ -36,7 +36,7 @@ def sends_in_bulk(files: Collection[str]) -> bool:
 
 
 def sees_its_host(files: Collection[str]) -> bool:
-    """Whether the code may come to know the host that it runs on: its name, or its time zone."""
+    """Whether the code may come to know the host that it runs on: its name, its time zone, or its cores."""
     return has_name(files, *HOST) or any(HOSTNAME in Path(path).read_text(errors="replace") for path in files)
 
 

@@ -281,7 +281,7 @@ EVERY_JOB: Final = {
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     ORPHANS_JOB: _spec("programs that a dead attempt has started end by themselves, in a second", orphans_seconds=1.0),
     OTHER_HOSTS_JOB: _spec(
-        "each attempt is on a host of its own (name, time zone, local locks); restarts find no files in /tmp",
+        "each attempt is on a host of its own (name, time zone, cores, local locks); restarts find no files in /tmp",
         other_hosts=True,
     ),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),

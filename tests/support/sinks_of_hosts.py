@@ -1,5 +1,5 @@
 """Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll. Wrong, as another host sees
-another name, day or lock: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost.
+another name, day, lock or number of cores: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost, ByCore.
 """
 
 from __future__ import annotations
@@ -58,6 +58,13 @@ class NamesImportedHosts(WritesFiles):
         return f"{HOST}-{name}"
 
 
+class WritesAFileForEachCore(WritesFiles):
+    def publish(self, name: str, rows: list[list[Any]]) -> None:
+        cores = os.cpu_count() or 1
+        for core in range(cores):
+            self.replace(self.folder / f"{name}.{core}.json", [row[:2] for row in rows[core::cores]])
+
+
 class NamesLocalDays(WritesFiles):
     def named(self, name: str, seconds: float) -> str:
         return f"{datetime.fromtimestamp(seconds):%Y-%m-%d}-{name}"
@@ -102,6 +109,10 @@ class ByHost(ByCheckpoint):
 
 class ByImportedHost(ByCheckpoint):
     made = NamesImportedHosts
+
+
+class ByCore(ByCheckpoint):
+    made = WritesAFileForEachCore
 
 
 class ByLocalDay(ByCheckpoint):
