@@ -251,7 +251,8 @@ class ScheduleRunner:
         moved = self.wall_clock_of(simulation.job) is not None
         if moved and any(point == SENDS for _, point in simulation.trace):
             observer.observation.kinds.append(MOVED_CLOCK)
-        if HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job and gave_up_before_a_zombie_went_on(simulation.history):
+        may_give_up = simulation.job.patient or HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job
+        if may_give_up and gave_up_before_a_zombie_went_on(simulation.history):
             observer.observation.kinds.append(SUSPENDED_FOR_LONG)
         self.note_fields(schedule, observer)
         return RunResult(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from decimal import Decimal
 from functools import partial, reduce
 from itertools import islice
-from math import inf
+from math import inf, isfinite
 from operator import index, or_
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -230,10 +231,23 @@ def _listed(locator: str, what: str, rows: Iterable[Any]) -> list[Any]:
 
 def _identities(locator: str, what: str, rows: list[Any]) -> list[tuple[int, int]]:
     try:
-        return [(index(row[0]), index(row[1])) for row in rows]
+        return [(_integer(row[0]), _integer(row[1])) for row in rows]
     except (TypeError, IndexError, KeyError) as error:
+        row = next(row for row in rows if not _is_pair(row))
         problem = f"{locator}: {what}() {PAIRS}: {described(error)}"
-        raise ContractError(f"{problem}. Its first row is {_shown(rows[0])}") from error
+        raise ContractError(f"{problem}. Such a row is {_shown(row)}") from error
+
+
+def _integer(number: Any) -> int:
+    """Also of a number that JSON or a database has given as 3.0: a large one may be another one by then."""
+    is_whole = isinstance(number, (float, Decimal)) and isfinite(number) and number == int(number)
+    return int(number) if is_whole else index(number)
+
+
+def _is_pair(row: Any) -> bool:
+    with suppress(TypeError, IndexError, KeyError):
+        return bool((_integer(row[0]), _integer(row[1])))
+    return False
 
 
 def _shown(row: Any) -> str:

@@ -250,7 +250,7 @@ EVERY_JOB: Final = {
     LONG_KEYS_JOB: _spec("keys of a thousand characters, which differ in the last ones", source=LONG_KEYS_INPUT),
     LONG_VALUES_JOB: _spec("values of 5,000 characters, and of 140,000 bytes", source=LONG_VALUES_INPUT),
     NULL_CHARACTERS_JOB: _spec("values that hold the character of number 0", source=NULL_CHARACTERS_INPUT),
-    LARGE_OFFSETS_JOB: _spec("offsets need more than 31 bits, or more than 32", source=LARGE_OFFSETS_INPUT),
+    LARGE_OFFSETS_JOB: _spec("offsets need more than 31 bits, or 15 digits", source=LARGE_OFFSETS_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "25 hours pass between two batches",
@@ -275,8 +275,10 @@ EVERY_JOB: Final = {
         "threads of the sink that wait for long, or sleep, go on after two calls", thread_pace="impatient"
     ),
     LONG_WAITS_JOB: _spec(
-        "a suspended attempt resumes after three seconds of waiting by another one, or a time limit of the code",
+        "a suspended attempt resumes after three seconds of waiting by another one, or a time limit of the code;"
+        " what sleeps wakes up after a hundredth of the time, and finds that all of it has passed",
         patient=True,
+        thread_pace="hurried",
     ),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     ORPHANS_JOB: _spec("programs that a dead attempt has started end by themselves, in a second", orphans_seconds=1.0),

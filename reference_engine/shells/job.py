@@ -112,7 +112,7 @@ class Job:
     clock: Clock | None = None  # as attempts see it; None: the true one
     wall_clock: WallClock | None = None  # of attempts that are processes; None: the machine's
     outage_seconds: float = 0.0  # that pass before each restart
-    thread_pace: Literal["", "slow", "overtaken", "impatient"] = ""  # of attempts that are processes
+    thread_pace: Literal["", "slow", "overtaken", "impatient", "hurried"] = ""  # of attempts that are processes
     orphans_seconds: float = 0.0  # that programs which a dead process has started have to end by themselves
     contained: bool = False  # attempts that are processes have one id, as in containers
     lists_by_hash: bool = False  # of attempts that are processes: folders are listed as by another file system

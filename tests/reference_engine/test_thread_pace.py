@@ -61,3 +61,31 @@ def test_its_time_is_over_early(waits: str, met: str) -> None:
     script = WAITS.format(waits=waits)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert f"[{met}]" == done.stdout.strip()
+
+
+SLEEPS = """
+import sys, time
+from time import monotonic_ns, sleep
+from sinkproof.reference_engine.shells.process.thread_pace import HurriedSleep
+
+class Calls:
+    answers, is_called = 0, True
+
+truly = time.clock_gettime
+began = truly(time.CLOCK_MONOTONIC)
+clocks = {name: vars(time)[name]() for name in ("time", "monotonic", "perf_counter", "time_ns", "perf_counter_ns")}
+imported = monotonic_ns()
+HurriedSleep(Calls())
+sleep(200)
+vars(time)["sleep"](200)
+lasted = {name: vars(time)[name]() - shown for name, shown in clocks.items()} | {"imported": monotonic_ns() - imported}
+print({name: round(each / 1e9 if isinstance(each, int) else each, -1) for name, each in lasted.items()})
+print(truly(time.CLOCK_MONOTONIC) - began < 100)
+"""
+
+
+@pytest.mark.slow
+def test_what_sleeps_in_a_hurry_finds_that_its_time_has_passed_on_every_clock() -> None:
+    done = subprocess.run([sys.executable, "-c", SLEEPS], capture_output=True, text=True, timeout=60, check=True)
+    names = ("time", "monotonic", "perf_counter", "time_ns", "perf_counter_ns", "imported")
+    assert [str(dict.fromkeys(names, 400.0)), "True"] == done.stdout.splitlines()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import IO, Any
 
 from native_commits import Rows, RowsInState
 
@@ -185,14 +186,28 @@ class OwnedForLife(MarkedParts):
     make = OneOwner
 
 
-class TakesByForce(RowsInState):
-    """One list of all parts, replaced under a lock file, which is removed when it has been there for a second."""
-
-    seconds = 1.0
+class OneList(RowsInState):
+    """One list of all parts, replaced under a lock."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.parts, self.lock = folder / "parts", folder / "lock"
+
+    def add(self, marker: tuple[int, int], rows: Rows) -> None:
+        parts = json.loads(self.parts.read_text()) if self.parts.exists() else {}
+        parts[f"{marker[0]}-{marker[1]}"] = rows
+        self.replace(json.dumps(parts))
+
+    def replace(self, text: str) -> None:
+        temporary = self.parts.with_name(f"parts-{os.getpid()}")
+        temporary.write_text(text)
+        temporary.rename(self.parts)
+
+
+class TakesByForce(OneList):
+    """The lock is a file, which is removed when it has been there for a second."""
+
+    seconds = 1.0
 
     def publish(self, marker: tuple[int, int], rows: Rows) -> None:
         patience = Deadline(self.seconds)
@@ -201,9 +216,7 @@ class TakesByForce(RowsInState):
                 self.lock.unlink(missing_ok=True)
             Event().wait(0.01)
         try:
-            parts = json.loads(self.parts.read_text()) if self.parts.exists() else {}
-            parts[f"{marker[0]}-{marker[1]}"] = rows
-            self.replace(json.dumps(parts))
+            self.add(marker, rows)
         finally:
             self.lock.unlink(missing_ok=True)
 
@@ -214,11 +227,6 @@ class TakesByForce(RowsInState):
             return False
         return True
 
-    def replace(self, text: str) -> None:
-        temporary = self.parts.with_name(f"parts-{os.getpid()}")
-        temporary.write_text(text)
-        temporary.rename(self.parts)
-
 
 class TakenByForce(MarkedParts):
     """Wrong: a suspended attempt goes on when its lock was taken, and puts back the list that it has read."""
@@ -228,3 +236,47 @@ class TakenByForce(MarkedParts):
     def committed(self, scratch: Scratch) -> Iterator[Any]:
         for rows in json.loads((scratch.path / "parts").read_text()).values():
             yield from rows
+
+
+class PollsForAMinute(OneList):
+    """The lock is one of the kernel; after a minute the attempt goes on without it."""
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        with self.lock.open("a") as lock:
+            limit = time.monotonic() + 60
+            while not self.has(lock):
+                if time.monotonic() > limit:
+                    self.give_up()
+                    break
+                self.wait(0.5)
+            self.add(marker, rows)
+
+    def give_up(self) -> None:
+        """The lock is not needed, it thinks."""
+
+    def has(self, lock: IO[str]) -> bool:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def wait(self, seconds: float) -> None:
+        vars(time)["sleep"](seconds)
+
+
+class GoesOnAfterAMinute(TakenByForce):
+    """Wrong: others may hold the lock for longer."""
+
+    make = PollsForAMinute
+
+
+class RaisesAfterAMinute(PollsForAMinute):
+    def give_up(self) -> None:
+        raise TimeoutError("another attempt has held the lock for a minute")
+
+
+class FailsAfterAMinute(TakenByForce):
+    """Right: the attempt fails, and the job goes on once the lock is free."""
+
+    make = RaisesAfterAMinute

@@ -1,5 +1,5 @@
 """How fast the threads of an attempt are: slower than its calls, overtaken by each other, or done with their waiting
-long before a timeout. What is right does not depend on it.
+long before a timeout; and how fast time passes for what sleeps. What is right does not depend on it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from queue import Empty, Queue
 from threading import Condition
 from typing import Any, Final, Protocol
@@ -32,6 +33,9 @@ OVERTAKEN_STEP_SECONDS: Final = 0.0005
 OVERTAKEN_AT_A_LINE: Final = 2  # at each line two threads are overtaken: the first one of several, and another one
 GIVING_WAY_SECONDS: Final = 0.003  # at each line: an attempt that was woken waits so long for a core
 GIVING_WAY_SECONDS_IN_ALL: Final = 0.2  # less than the engine's patience
+HURRIED_TIMES: Final = 100
+CLOCKS: Final = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+SECOND_NS: Final = 1e9
 IMPATIENT_ANSWERS: Final = 2  # when so many calls were answered, a thread that waits for long goes on
 
 
@@ -155,6 +159,39 @@ class ImpatientThreads(ThreadPace):
         """Not at points."""
 
 
+class HurriedSleep(ThreadPace):
+    """What sleeps wakes up after a hundredth of the time, and finds that all of it has passed on the clocks of its
+    process: an attempt that polls for minutes is done in seconds. Patches the standard library for the life of this
+    process. What Python itself does not time goes on as it did, and so do dates (`datetime`).
+    """
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__(calls)
+        self.ahead_seconds = 0.0
+        for name in CLOCKS:
+            clock = vars(time)[name]
+            self._replace(name, clock, partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0))
+        sleep = vars(time)["sleep"]
+        self._replace("sleep", sleep, partial(self._sleep, sleep))
+
+    def _replace(self, name: str, original: Callable[..., Any], instead: Callable[..., Any]) -> None:
+        """Also where it was imported from the module."""
+        for module in [each for each in sys.modules.values() if getattr(each, name, None) is original]:
+            setattr(module, name, instead)
+
+    def _read(self, clock: Callable[[], float], unit: float) -> float:
+        shown = clock()
+        return shown + type(shown)(self.ahead_seconds * unit)
+
+    def _sleep(self, sleep: Callable[[float], None], seconds: float) -> None:
+        slept = seconds / HURRIED_TIMES
+        sleep(slept)
+        self.ahead_seconds += seconds - slept
+
+    def hold(self, point: str) -> None:
+        """Not at points."""
+
+
 class GivesWay(ThreadPace):
     """Another attempt has waited for a lock of this one: until the end of the call it gets ahead once that is free."""
 
@@ -170,6 +207,7 @@ PACES: Final[dict[str, Callable[[Calls], ThreadPace]]] = {
     "slow": SlowThreads,
     "overtaken": OvertakenThreads,
     "impatient": ImpatientThreads,
+    "hurried": HurriedSleep,
 }  # in recipes
 
 

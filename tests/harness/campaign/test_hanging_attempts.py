@@ -91,11 +91,19 @@ def test_only_processes_wait_longer() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("TakenByForce", {"O1", "O9"}), ("WaitsForTheLock", set())])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("TakenByForce", {"O1", "O9"}),
+        ("WaitsForTheLock", set()),
+        ("GoesOnAfterAMinute", {"O1", "O9"}),
+        ("FailsAfterAMinute", set()),
+    ],
+)
 def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: str, found: set[str]) -> None:
     with runner_of(name) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
-        line = f"sink[0].line({SUBJECTS.name}:{FORCED if name == 'TakenByForce' else LINE})#1=stop"
+        line = f"sink[0].line({SUBJECTS.name}:{LINE if name == 'WaitsForTheLock' else FORCED})#1=stop"
         early = Stage(name="resumed early", schedules=lambda campaign: [parse(line)])
         longer = [stage for stage in PROCESS_PLAN if stage.name == LONGER]
         campaign = ProcessCampaign(runner, results)

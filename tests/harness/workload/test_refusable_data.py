@@ -173,6 +173,8 @@ def test_offsets_need_more_bits_than_a_number_of_32_has() -> None:
     offsets = [row.offset for split in (0, 1) for row in source.batch(split, source.first(split))]
     assert [True, True, False, False] == [2**31 <= offset < 2**32 for offset in offsets]
     assert all(offset >= 2**32 for offset in offsets[2:])
+    assert ["1.4073748835533e+14"] * 2 == [f"{offset:.14g}" for offset in offsets[2:]], "one text for both"
+    assert all(offset == int(float(offset)) and offset < 2**48 for offset in offsets), "JavaScript keeps them"
 
 
 @pytest.mark.slow
@@ -181,6 +183,8 @@ def test_offsets_need_more_bits_than_a_number_of_32_has() -> None:
     [
         ("row.offset % 2**32 - (row.offset % 2**32 >= 2**31) * 2**32", True, {"O1", "O2"}),  # as a cast wraps it
         ("struct.unpack('<i', struct.pack('<i', row.offset))[0]", False, set()),
+        ("float(f'{row.offset:.14g}')", True, {"O1", "O2", "O3", "O12"}),  # as scripts of Lua write numbers
+        ("float(row.offset)", True, set()),
         ("row.offset", True, set()),
     ],
 )
