@@ -21,6 +21,7 @@ from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.coordinator_rules import checked
 from sinkproof.judging.fault_allowances import (
+    HURRIED,
     LATE_SETTLING,
     MOVED_CLOCK,
     OUTAGE,
@@ -251,9 +252,10 @@ class ScheduleRunner:
         moved = self.wall_clock_of(simulation.job) is not None
         if moved and any(point == SENDS for _, point in simulation.trace):
             observer.observation.kinds.append(MOVED_CLOCK)
-        may_give_up = simulation.job.patient or HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job
-        if may_give_up and gave_up_before_a_zombie_went_on(simulation.history):
+        if HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job and gave_up_before_a_zombie_went_on(simulation.history):
             observer.observation.kinds.append(SUSPENDED_FOR_LONG)
+        if simulation.job.thread_pace == "hurried" and self.contract.kind != "command":
+            observer.observation.kinds.append(HURRIED)
         self.note_fields(schedule, observer)
         return RunResult(
             schedule=schedule,

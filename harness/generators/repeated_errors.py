@@ -6,32 +6,42 @@ from collections.abc import Iterator
 from typing import Final
 
 from sinkproof.chaos.clock import now
-from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import passes
-from sinkproof.generators.single_faults import errors
-from sinkproof.subject.names_in_code import tries_again
+from sinkproof.generators.fault_sites import evenly, passes
+from sinkproof.generators.single_faults import errors, requests
+from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
+from sinkproof.workload.jobs import LONG_WAITS_JOB
 
 TRIES_MOST: Final = 12
-SECONDS_MOST: Final = 4.0  # of one run: sinks wait before they try again, longer each time
+SECONDS_MOST: Final = 4.0  # of one run: libraries that are no Python wait before they try again, longer each time
+REFUSED_AGAIN: Final = ("unavailable", "throttled")
+REFUSED_MOST: Final = 3  # requests, for each way to refuse them
 
 
 def repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
     """Each error, and one more each time that its attempt comes to that point again before the call is over. Only
-    where traces are in the order of time.
+    where traces are in the order of time. With several errors sleep is short, and so is the wait before each try.
     """
-    for schedule in errors(campaign) if tries_again(campaign.runner.files) else ():
-        (first,) = schedule.faults
+    for fault in _first_errors(campaign) if tries_again(campaign.runner.files) else ():
         faults: list[Fault] = []
-        again: Fault | None = first
+        again: Fault | None = fault
+        job = STANDARD
         while again is not None and len(faults) < TRIES_MOST:
             faults.append(again)
             began = now()
-            run = campaign.run(Schedule(tuple(faults)))
-            again = _tried_again(run, again) if now() - began < SECONDS_MOST else None
+            run = campaign.run(Schedule(tuple(faults), job=job))
+            again, job = _tried_again(run, again) if now() - began < SECONDS_MOST else None, LONG_WAITS_JOB
         if faults[1:]:
-            yield Schedule(tuple(faults))
+            yield Schedule(tuple(faults), job=job)
+
+
+def _first_errors(campaign: CampaignView) -> Iterator[Fault]:
+    """Calls that fail; and some requests that a service refuses, to each of which it may give the same answer again."""
+    yield from (schedule.faults[0] for schedule in errors(campaign))
+    for kind in REFUSED_AGAIN if has_name(campaign.runner.files, *HTTP) else ():
+        yield from evenly([fault for fault in requests(campaign, kind) if campaign.can_inject(fault)], REFUSED_MOST)
 
 
 def _tried_again(run: RunResult, failed: Fault) -> Fault | None:

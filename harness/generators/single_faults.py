@@ -106,11 +106,11 @@ def errors(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     voted = (fault for fault in last_before_votes(baseline, "error") if fault.point not in AROUND_CALLS)
     last = last_decision(baseline)
-    calls = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *_requests(campaign, "error"))
+    calls = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *requests(campaign, "error"))
     yield from (Schedule((fault,)) for fault in dict.fromkeys((*calls, *voted)))
 
 
-def _requests(campaign: CampaignView, kind: str) -> list[Fault]:
+def requests(campaign: CampaignView, kind: str) -> list[Fault]:
     """What a client sends leaves its library at one line, whatever it asks for."""
     return [fault for fault in places(campaign.baseline, kind) if fault.point == "socket.send"][:REQUESTS_MOST]
 
@@ -124,7 +124,7 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
     """The effect happens, and the call fails: the first time, and after the last decision."""
     baseline = campaign.baseline
     first, last = (first_of_each_call(baseline, "unanswered", since=since) for since in (0, last_decision(baseline)))
-    yield from (Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *_requests(campaign, "unanswered"))))
+    yield from (Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *requests(campaign, "unanswered"))))
 
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
@@ -136,7 +136,7 @@ def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:
-    usual = [fault for fault in _requests(campaign, kind) if campaign.can_inject(fault)]
+    usual = [fault for fault in requests(campaign, kind) if campaign.can_inject(fault)]
     if not usual:
         return
     yield from (Schedule((fault,)) for fault in usual)

@@ -19,9 +19,12 @@ refusable data   (some jobs) A target may refuse what it cannot hold: long keys,
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
 suspended for long
-                 (jobs) An attempt is suspended for six hundred checkpoints, or until others have waited for minutes,
-                 and may hold what they need: a lock, or a transaction of SQLite. They raise errors until the job gives
-                 up, before the first one goes on, or is killed. Judged as after expire.
+                 (a job) An attempt is suspended for six hundred checkpoints, and may hold what its successors need:
+                 a lock, or a transaction of SQLite. They raise errors until the job gives up, before the first one goes
+                 on. Judged as after expire.
+hurried sleep    (a job) What sleeps wakes up after a hundredth of the time. A sink that polls for minutes gives up, by
+                 an error, after seconds, before others, or a server, have done what it waits for. Judged as after
+                 expire.
 short-write, kill-job
                  The job died when half of a record was written. A reader may refuse such a record by an error: rows
                  that it does not come to are not lost silently. One that leaves it out has to find all rows.
@@ -46,10 +49,13 @@ MOVED_CLOCK: Final = "moved clock"
 REFUSABLE: Final = "refusable data"
 LATE_SETTLING: Final = "late settling"
 SUSPENDED_FOR_LONG: Final = "suspended for long"
+HURRIED: Final = "hurried sleep"
 MAY_FAIL: Final = frozenset(
-    {*("drain", "expire", "clock-forward"), OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG}
+    {
+        *("drain", "expire", "clock-forward"),
+        *(OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG, HURRIED),
+    }
 )
-SUSPENDING: Final = ("stop", "hang")  # until a successor is there
 TORN: Final = frozenset({"short-write", "kill-job"})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
@@ -74,7 +80,7 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
 
 def gave_up_before_a_zombie_went_on(history: Sequence[tuple[Any, ...]]) -> bool:
     """Whether attempts have raised errors, and none after the suspended one has gone on. `history`: see RunResult."""
-    stops = [each for each in history if each[4] in SUSPENDING]
+    stops = [each for each in history if each[4] == "stop"]
     raised = [at for at, *_, what, _ in history if what == "raised"]
     if not (stops and raised):
         return False

@@ -21,6 +21,7 @@ HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", 
 SEARCH: Final = frozenset({"elasticsearch", "opensearchpy"})
 BULK: Final = "_bulk"
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
+STATUS: Final = frozenset({"code", "getcode", "ok", "status", "status_code"})  # of a reply of HTTP
 RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})
 LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "rglob", "walk", "fwalk"})
 
@@ -41,7 +42,7 @@ def sees_its_host(files: Collection[str]) -> bool:
 
 
 def tries_again(files: Collection[str]) -> bool:
-    """Whether the code handles errors within a loop, or names a library that does."""
+    """Whether the code handles errors, or looks at the status of replies, within a loop, or names a library for it."""
     return has_name(files, *RETRYING) or any(map(_handles_errors_in_loops, files))
 
 
@@ -56,7 +57,11 @@ def executed_points(
 @cache
 def _handles_errors_in_loops(path: str) -> bool:
     loops = [node for node in ast.walk(_tree(path)) if isinstance(node, (ast.For, ast.While, ast.AsyncFor))]
-    return any(isinstance(node, ast.ExceptHandler) for loop in loops for node in ast.walk(loop))
+    return any(_handles_an_error(node) for loop in loops for node in ast.walk(loop))
+
+
+def _handles_an_error(node: ast.AST) -> bool:
+    return isinstance(node, ast.ExceptHandler) or getattr(node, "attr", getattr(node, "id", None)) in STATUS
 
 
 def _tree(path: str) -> ast.Module:

@@ -275,8 +275,7 @@ EVERY_JOB: Final = {
         "threads of the sink that wait for long, or sleep, go on after two calls", thread_pace="impatient"
     ),
     LONG_WAITS_JOB: _spec(
-        "a suspended attempt resumes after three seconds of waiting by another one, or a time limit of the code;"
-        " what sleeps wakes up after a hundredth of the time, and finds that all of it has passed",
+        "others wait for three seconds, or a limit in the code, until a suspended attempt resumes; sleep is short",
         patient=True,
         thread_pace="hurried",
     ),

@@ -58,8 +58,8 @@ def _first_offsets() -> list[int]:
 
 
 FIRST_OFFSETS: Final = _first_offsets()
-# Numbers of 32 bits, with a sign or without, end before one of them, and texts of 14 digits, as Lua writes numbers. What
-# JavaScript keeps exactly ends after them, and so do 48 bits below the number of the split.
+# Numbers of 32 bits, with a sign or without, end before one of them, and texts of 14 digits, as Lua writes numbers.
+# What JavaScript keeps exactly ends after them, and so do 48 bits below the number of the split.
 LARGE_OFFSETS: Final = (3_000_000_000, 1 << 47)
 
 

@@ -1,7 +1,7 @@
-"""Sinks that send each checkpoint by HTTP to http_server_of_parts.py. Right: Checked, CheckedFirst, InBulk. Wrong, as a
-status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes any status but 200 for "not
+"""Sinks that send each checkpoint by HTTP to http_server_of_parts.py. Right: Checked, CheckedFirst, InBulk,
+TriedFiveTimes. Wrong, as a status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes any status but 200 for "not
 there", and CheckedThenSentAgain, which takes each error of a server for a request that was not carried out.
-InBulkUnchecked does not look at what a reply of 200 says of each document.
+InBulkUnchecked does not look at what a reply of 200 says of each document. GivesUpAfterFiveTimes does so without a word.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -104,6 +105,24 @@ class PostsAgain(PostsParts):
         return super().ask(method, part, body=body) if status >= 500 else status
 
 
+class PutsFiveTimes(PutsParts):
+    """It waits longer each time, 15 seconds in all."""
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        status = self.ask("PUT", name, body=json.dumps(rows))
+        for seconds in (1, 2, 4, 8):
+            if status == 200:
+                break
+            vars(time)["sleep"](seconds)
+            status = self.ask("PUT", name, body=json.dumps(rows))
+        self.checked(status)
+
+
+class PutsAtMostFiveTimes(PutsFiveTimes):
+    def checked(self, status: int) -> None:
+        """Nothing: five times suffice, it thinks."""
+
+
 class Checked:
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     rescales = False
@@ -160,3 +179,11 @@ class UncheckedFirst(Checked):
 
 def port_of(scratch: Scratch) -> int:
     return int((Path(scratch.path) / "port").read_text())
+
+
+class TriedFiveTimes(Checked):
+    made = PutsFiveTimes
+
+
+class GivesUpAfterFiveTimes(Checked):
+    made = PutsAtMostFiveTimes

@@ -43,6 +43,21 @@ def test_what_gives_up_without_a_word_loses_rows(
     assert times == repeated
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("GivesUpAfterFiveTimes", {"O1"}), ("TriedFiveTimes", set())])
+def test_a_service_refuses_a_request_until_the_sink_gives_up_though_that_waits_longer_each_time(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    sinks = SINKS.with_name("http_client.py")
+    with process_runner(load(f"{sinks}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: False)
+        campaign.carry_out([Stage(name="repeated errors", schedules=repeated_errors)])
+    assert found == {finding.oracle for finding in results.findings}
+    kinds = [{fault.kind for fault in parse(finding.schedule).faults} for finding in results.findings]
+    assert ([{"unavailable"}, {"throttled"}] if found else []) == kinds
+
+
 def test_errors_are_repeated_only_where_traces_are_in_the_order_of_time() -> None:
     assert [repeated_errors in [stage.schedules for stage in plan] for plan in (PROCESS_PLAN, SPARK_PLAN)] == [
         True,
@@ -58,6 +73,7 @@ def test_errors_are_repeated_only_where_traces_are_in_the_order_of_time() -> Non
             "while True:\n    if ready:\n        try:\n            put()\n        except OSError:\n            wait()",
             True,
         ),
+        ("while True:\n    if put().status_code < 500:\n        break", True),
         ("import tenacity", True),
         ("try:\n    put()\nexcept OSError:\n    for row in rows:\n        undo(row)", False),
     ],
