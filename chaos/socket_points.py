@@ -18,7 +18,7 @@ from errno import ECONNRESET
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from sinkproof.chaos.bulk_requests import BULK, is_whole, rejection
+from sinkproof.chaos.bulk_requests import begins_one, is_whole, rejection
 from sinkproof.chaos.lines import Unanswered
 
 POINT: Final = "socket.send"
@@ -148,7 +148,7 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
                         send_watched(connection, *arguments) if connection in ANSWERS else send(connection, *arguments)
                     )
             except ItemsRejected:
-                if BULK.match(arguments[0]):
+                if begins_one(bytes(arguments[0])):
                     HELD[connection] = bytearray()
                     return _hold(connection, arguments[0])
             except ReplyTooLate:

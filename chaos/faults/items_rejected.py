@@ -1,7 +1,8 @@
-"""Rejected items: a service such as Elasticsearch carries out no item of a bulk request, as its queue is full. A reply
-of status 200 says 429 of each item: clients that look at the status of the reply alone lose them.
+"""Rejected items: a service carries out no item of a request with many, as its queue or its rate is used up. A reply
+of status 200 says so of each item: clients that look at the status of the reply alone lose them.
 
-Only requests of Python to an API named `_bulk`, by `socket` or `ssl`; anything else is sent.
+Only requests of Python, by `socket` or `ssl`, to an API named `_bulk`, as that of Elasticsearch, and to those of AWS
+that answer in this way: BatchWriteItem, PutRecords, PutRecordBatch and SendMessageBatch. Anything else is sent.
 """
 
 from sinkproof.chaos.faults.fault_kind import FaultKind

@@ -13,6 +13,7 @@ from sinkproof.chaos.faults import KINDS, REGISTERED_KINDS
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
+from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
@@ -31,7 +32,7 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
-from sinkproof.generators.native_calls import refused_statements
+from sinkproof.generators.native_calls import BEFORE_CALLS, refused_statements
 from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     NULL_CHARACTERS_JOB,
@@ -111,8 +112,15 @@ def errors(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def requests(campaign: CampaignView, kind: str) -> list[Fault]:
-    """What a client sends leaves its library at one line, whatever it asks for."""
-    return [fault for fault in places(campaign.baseline, kind) if fault.point == "socket.send"][:REQUESTS_MOST]
+    """What a client sends leaves its library at one line, whatever it asks for. In turn of the calls of the sink."""
+    groups: dict[str, list[Fault]] = {}
+    step: dict[str, str] = {}
+    for actor, point, occurrence in passes(campaign.baseline):
+        if point in BEFORE_CALLS:
+            step[actor] = point
+        elif point == SENDS and KINDS[kind].applies(actor, point):
+            groups.setdefault(step.get(actor, ""), []).append(Fault(actor, point, occurrence, kind))
+    return [*in_turn(groups.values())][:REQUESTS_MOST]
 
 
 def errors_at_calls(campaign: CampaignView, *, since: int = 0) -> list[Fault]:
@@ -131,8 +139,7 @@ def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
     """Replies that do not come, come late, or say that the request was refused. Also in recoveries before and after a
     commit.
     """
-    for kind in faults_of_replies(campaign.runner.files):
-        yield from _refused(campaign, kind)
+    yield from in_turn(_refused(campaign, kind) for kind in faults_of_replies(campaign.runner.files))
 
 
 def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:

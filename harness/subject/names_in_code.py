@@ -20,6 +20,7 @@ HOSTNAME: Final = "HOSTNAME"  # in the environment
 HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 SEARCH: Final = frozenset({"elasticsearch", "opensearchpy"})
 BULK: Final = "_bulk"
+BATCHES: Final = frozenset({"batch_write_item", "put_records", "put_record_batch", "send_message_batch"})  # of boto3
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 STATUS: Final = frozenset({"code", "getcode", "ok", "status", "status_code"})  # of a reply of HTTP
 RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})
@@ -32,8 +33,8 @@ def has_name(files: Collection[str], *names: str) -> bool:
 
 
 def sends_in_bulk(files: Collection[str]) -> bool:
-    """Whether the code names the API of Elasticsearch that takes many documents in a request."""
-    return has_name(files, *SEARCH) or any(BULK in Path(path).read_text(errors="replace") for path in files)
+    """Whether the code names an API that takes many items in a request, and answers for each of them."""
+    return has_name(files, *SEARCH, *BATCHES) or any(BULK in Path(path).read_text(errors="replace") for path in files)
 
 
 def sees_its_host(files: Collection[str]) -> bool:

@@ -1,7 +1,8 @@
 """Sinks that send each checkpoint by HTTP to http_server_of_parts.py. Right: Checked, CheckedFirst, InBulk,
-TriedFiveTimes. Wrong, as a status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes any status but 200 for "not
-there", and CheckedThenSentAgain, which takes each error of a server for a request that was not carried out.
-InBulkUnchecked does not look at what a reply of 200 says of each document. GivesUpAfterFiveTimes does so without a word.
+TriedFiveTimes. Wrong, as a status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes
+any status but 200 for "not there", and CheckedThenSentAgain, which takes each error of a server for a request that was
+not carried out. InBulkUnchecked does not look at what a reply of 200 says of each document, and GivesUpAfterFiveTimes
+does so without a word.
 """
 
 from __future__ import annotations
