@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import select
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -32,6 +33,10 @@ class Inside:
             end = _end(received)
         self._received = received[end:]
         return received[HEADER.size : end]
+
+    def has_more(self) -> bool:
+        """Whether a message has come already."""
+        return bool(self._received or select.select([self.channel], [], [], 0)[0])
 
     def send(self, message: bytes) -> None:
         self.channel.sendall(HEADER.pack(len(message)) + message)

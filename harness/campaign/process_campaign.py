@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -30,10 +30,9 @@ from sinkproof.generators import (
 from sinkproof.generators.combinations import DECISIONS
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
-from sinkproof.generators.zombies_and_deaths import zombies_waited_for
+from sinkproof.generators.shown_by_runs import ShownByRuns
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.names_in_code import sees_its_host
-from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
@@ -77,7 +76,7 @@ class CampaignInProcesses(Campaign):
         self.errors_of_unknown_calls: Sequence[Schedule] = ()
         self.late_calls: list[Schedule] = []
         self.unanswered_for_long: list[Schedule] = []
-        self.waited_for: dict[Schedule, None] = {}  # one zombie each, which resumed early
+        self.shown = ShownByRuns()
 
     def _reachable(self) -> Sequence[Statement]:
         """Statements of a user's sink that have not run yet. While there are some, lines are traced in every run."""
@@ -91,8 +90,7 @@ class CampaignInProcesses(Campaign):
         taken = super().take(result)
         passed = self.results.coverage.lines_passed
         self.unexecuted = [statement for statement in self.unexecuted if statement.lines.isdisjoint(passed)]
-        if result.resumed_early and [fault.kind for fault in result.schedule.faults] == ["stop"]:
-            self.waited_for[result.schedule] = None
+        self.shown.note(result)
         return taken
 
 
@@ -243,9 +241,6 @@ class ProcessCampaign(CampaignInProcesses):
             left = [schedule for schedule in schedules if not struck[schedule]]
             self.tried.difference_update(left)
             self.run_schedules(left)
-
-    def zombies_waited_for(self) -> Iterator[Schedule]:
-        return zombies_waited_for([*self.waited_for], wait_seconds=long_wait_seconds(self.runner.files))
 
     def pass_midnight(self) -> None:
         """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""

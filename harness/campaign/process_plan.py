@@ -26,8 +26,9 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
 from sinkproof.generators.orphaned_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
-from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
+from sinkproof.generators.zombies_and_deaths import zombies_after_errors, zombies_and_deaths, zombies_waited_for
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
+from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.workload.jobs import JOBS
 
 # In this time several hundred schedules run, or some dozens where the sink uses a slow library.
@@ -116,13 +117,19 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="zombies that die, that two successors have replaced, or that have lost their connection",
-        schedules=lambda campaign: zombies_and_deaths(campaign, waited_for=campaign.waited_for),
+        schedules=lambda campaign: zombies_and_deaths(campaign, waited_for=campaign.shown.waited_for),
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
+        name="zombies after errors that the sink has handled",
+        schedules=lambda campaign: zombies_after_errors(campaign, errors=[*campaign.shown.handled]),
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
         name="zombies that go on while their successor opens",
-        schedules=lambda campaign: zombies_beside_openings(campaign, waited_for=campaign.waited_for),
+        schedules=lambda campaign: zombies_beside_openings(campaign, waited_for=campaign.shown.waited_for),
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.FOREIGN_CODE,),
     ),
@@ -133,7 +140,9 @@ HIGH_YIELD: Final[Plan] = (
     ),
     Stage(
         name="zombies for which other attempts wait longer",
-        schedules=ProcessCampaign.zombies_waited_for,
+        schedules=lambda campaign: zombies_waited_for(
+            [*campaign.shown.waited_for], wait_seconds=long_wait_seconds(campaign.runner.files)
+        ),
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),

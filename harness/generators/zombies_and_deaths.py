@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sinkproof.chaos.points import is_interior
+from sinkproof.chaos.points import AROUND_CALLS, is_interior, is_line
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
@@ -27,6 +27,9 @@ CUT_OFF_MOST: Final = 12  # in each of these calls
 # The lines of a commit are chosen evenly: at each of them a run shows what the zombie goes on with.
 ZOMBIES_MOST: Final = 24
 
+HANDLED_MOST: Final = 8  # errors
+LINES_AFTER_MOST: Final = 12
+AFTER_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".after"))
 WAITED_FOR_MOST: Final = 6  # each takes some seconds; half of them where it is more than five
 SHORT_WAIT_SECONDS: Final = 5.0
 
@@ -91,6 +94,33 @@ def _after_it_resumed(run: RunResult, fault: Fault, *, until: str) -> Iterator[t
             call = point.removesuffix(".before")
         elif point == f"{until}.after":
             return
+
+
+def zombies_after_errors(campaign: CampaignView, *, errors: Sequence[Schedule]) -> Iterator[Schedule]:
+    """A call fails, and the sink handles that: with a new connection it may have lost a lock, or forgotten what it had
+    looked for. It is suspended then, at lines up to the end of its call, and goes on beside its successor. In turn, so
+    that a short budget covers some of each. `errors`: of which no attempt fails.
+    """
+    yield from in_turn(_zombies_after(campaign, schedule) for schedule in evenly(errors, HANDLED_MOST))
+
+
+def _zombies_after(campaign: CampaignView, schedule: Schedule) -> Iterator[Schedule]:
+    (fault,) = schedule.faults
+    lines = dict.fromkeys(_lines_after(campaign.run_traced(schedule), fault))
+    for point, occurrence in evenly([*lines], LINES_AFTER_MOST):
+        yield replace(schedule, faults=(fault, Fault(fault.actor, point, occurrence, "stop")))
+
+
+def _lines_after(run: RunResult, fault: Fault) -> Iterator[tuple[str, int]]:
+    """Those that its actor executes after it until the call of the sink is over."""
+    has_failed = False
+    for actor, point, occurrence in passes(run):
+        if actor == fault.actor:
+            has_failed |= (point, occurrence) == (fault.point, fault.occurrence)
+            if has_failed and point in AFTER_CALLS:
+                return
+            if has_failed and is_line(point):
+                yield point, occurrence
 
 
 def zombies_waited_for(schedules: Sequence[Schedule], *, wait_seconds: float) -> Iterator[Schedule]:

@@ -120,7 +120,7 @@ class _FromTheSameFiles:
     """
 
     def __init__(self, files: Collection[str]) -> None:
-        loaded = [(name, module) for name, module in sys.modules.items() if getattr(module, "__file__", "") in files]
+        loaded = [(name, module) for name, module in [*sys.modules.items()] if getattr(module, "__file__", "") in files]
         self.modules = dict(loaded)
         for name in self.modules:
             del sys.modules[name]

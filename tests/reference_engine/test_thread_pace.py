@@ -89,3 +89,28 @@ def test_what_sleeps_in_a_hurry_finds_that_its_time_has_passed_on_every_clock() 
     done = subprocess.run([sys.executable, "-c", SLEEPS], capture_output=True, text=True, timeout=60, check=True)
     names = ("time", "monotonic", "perf_counter", "time_ns", "perf_counter_ns", "imported")
     assert [str(dict.fromkeys(names, 400.0)), "True"] == done.stdout.splitlines()
+
+
+LAZY = """
+import sys, types
+from sinkproof.reference_engine.shells.process.thread_pace import PACES
+
+class Calls:
+    answers, is_called = 0, True
+
+lazy = types.ModuleType("lazy")
+def imports(name):
+    sys.modules["imported"] = types.ModuleType("imported")
+    raise AttributeError(name)
+lazy.__getattr__ = imports
+sys.modules["lazy"], sys.modules["no module"] = lazy, object()
+PACES[sys.argv[1]](Calls())
+print("imported" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pace", ["impatient", "hurried"])
+def test_modules_that_import_others_when_they_are_asked_for_a_name_are_not_asked(pace: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LAZY, pace], capture_output=True, text=True, timeout=60, check=True)
+    assert "False" == done.stdout.strip()

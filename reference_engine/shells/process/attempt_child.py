@@ -49,6 +49,8 @@ OUT_OF_MEMORY: Final = pickle.dumps(("error", "memory", "MemoryError", ""))  # r
 SUSPENDING: Final = tuple(word for word, kind in KINDS.items() if kind.suspends)  # an attempt stops itself for them
 INJECTED_REPLY: Final = pickle.dumps(("injected",))
 DEADLY: Final = ("kill", "kill-job")
+LISTEN: Final = ("", 0, "listen")  # in a call, after a fault at a system call, for the one that is armed next
+ORDER: Final = b"order: "  # begins a message that is no request: which fault is armed next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ def live(inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
         put_on(inside.channel)  # one thread, and no code of the sink yet: everything that follows has the filter
     with attempt.watching_files(), attempt.ending_as_asked(pid):
         while (request := inside.receive()) is not None:
+            if request.startswith(ORDER):
+                continue  # for a call that is over
             reply = attempt.answer(request)
             if os.getpid() != pid:
                 os._exit(0)  # the sink forked, and this is its child: it must not answer, too
@@ -119,6 +123,8 @@ class _Inner:
     def reach(self, point: str) -> None:
         if self.pace is not None:
             self.pace.pass_by(point)
+        if self.kind == LISTEN[2] and threading.get_ident() == self.main_thread and self.inside.has_more():
+            self.rearm()
         self.journal.write(point)
         self.passed[point] = times = self.passed.get(point, 0) + 1
         if point == self.point and times == self.time:
@@ -182,7 +188,7 @@ class _Inner:
         message = self.inside.receive()
         if message is None:
             os._exit(0)
-        armed, gives_way = pickle.loads(message)
+        armed, gives_way = pickle.loads(message.removeprefix(ORDER))
         self.arm(armed)
         if gives_way:
             self.pace = GivesWay(self)

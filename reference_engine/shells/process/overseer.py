@@ -16,6 +16,9 @@ class Overseer(Protocol):
     def armed(self, actor: str) -> Armed | None:
         """The fault that is injected next, if it belongs to this actor."""
 
+    def then(self, actor: str) -> str:
+        """The point of the fault after it, if that belongs to this actor, too; "": to another one, or there is none."""
+
     def passed(self, actor: str, points: Sequence[str]) -> None:
         """Points that the journal shows since the last call. An armed error was injected at the last of them."""
 
@@ -31,6 +34,9 @@ class Unwatched:
 
     def armed(self, actor: str) -> Armed | None:
         return None
+
+    def then(self, actor: str) -> str:
+        return ""
 
     def passed(self, actor: str, points: Sequence[str]) -> None:
         pass

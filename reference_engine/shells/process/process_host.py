@@ -23,7 +23,14 @@ from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply, RepeatedCall, Silence
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
-from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING, Recipe, WatchedCode
+from sinkproof.reference_engine.shells.process.attempt_child import (
+    DEADLY,
+    LISTEN,
+    ORDER,
+    SUSPENDING,
+    Recipe,
+    WatchedCode,
+)
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnded, AttemptEnding, SinkError
 from sinkproof.reference_engine.shells.process.call_windows import within_window
 from sinkproof.reference_engine.shells.process.overseer import Armed
@@ -107,6 +114,7 @@ class RemoteSink(WatchedAttempt):
     ) -> None:
         super().__init__(host, actor, child, replies=child.channel.fileno(), watch=watch)
         self.journal = journal
+        self.is_listening = False  # in the call in progress, for what it injects after a fault at a system call
         self.line = ""  # of the sink's own code, as a point: the last one that was passed
         self.passed: Counter[str] = Counter()
         self.clock: Callable[[], float] = lambda: 0.0
@@ -156,7 +164,9 @@ class RemoteSink(WatchedAttempt):
     @within_window
     def call(self, name: str, *arguments: Any) -> Any:
         order = self._arm()
-        lines = self.host.trace_lines or (order is not None and is_line(order[0]))
+        self.is_listening = order == LISTEN
+        point = self._point_then() if self.is_listening else order[0] if order is not None else ""
+        lines = self.host.trace_lines or is_line(point)
         self.shown = self.clock()
         request = pickle.dumps((name, arguments, order, self.shown, lines))
         try:
@@ -168,6 +178,7 @@ class RemoteSink(WatchedAttempt):
             if reply[0] != "injected":
                 break
             self._go_on()  # an error was injected; the attempt waits for its next fault
+        self.is_listening = False
         return reply[1] if reply[0] == "ok" else self._raise(*reply[1:])
 
     def _receive(self) -> tuple[Any, ...]:
@@ -205,10 +216,20 @@ class RemoteSink(WatchedAttempt):
         armed = self.host.overseer.armed(self.actor)
         if armed is not None and is_system_call(armed[0]):
             self.arm_watch()
-            return None
+            return LISTEN if self._point_then() else None
         # None left: a thread of the sink has reached the point, and the process is about to die.
         self.armed = armed if armed is not None and (armed[1] > 0 or armed[2] in DEADLY) else None
         return self.armed and (self.armed[0], self.passed[self.armed[0]] + self.armed[1], self.armed[2])
+
+    def _point_then(self) -> str:
+        """That of the fault after one at a system call, if the attempt injects it."""
+        point = self.host.overseer.then(self.actor)
+        return "" if is_system_call(point) else point
+
+    def arm_next(self) -> None:
+        order = self._arm()
+        if self.is_listening:
+            self._send_order(order)
 
     def _read_journal(self) -> int:
         """Reports new points to the overseer. Returns how often the armed point is still to be reached."""
@@ -281,9 +302,13 @@ class RemoteSink(WatchedAttempt):
             self.let_go_on()
 
     def _go_on(self) -> None:
+        self._send_order(self._arm())
+
+    def _send_order(self, order: Armed | None) -> None:
         gives_way, self.is_waited_for = self.is_waited_for, False
+        self.is_listening = order == LISTEN
         try:
-            self.child.send(pickle.dumps((self._arm(), gives_way)), Deadline(self.host.hang_seconds))
+            self.child.send(ORDER + pickle.dumps((order, gives_way)), Deadline(self.host.hang_seconds))
         except NoReply as silence:
             self.handle_silence(silence)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, Queue
 from threading import Condition
+from types import ModuleType
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
@@ -141,9 +142,9 @@ class ImpatientThreads(ThreadPace):
                 sleep(seconds if step is None else step)
 
         patched = (Condition, "wait", wait_less), (Condition, "wait_for", wait_less_for), (Queue, "get", get_sooner)
-        modules = [each for each in sys.modules.values() if getattr(each, "sleep", None) is sleep]  # also imported from
-        for owner, name, instead in (*patched, *((each, "sleep", sleep_less) for each in modules)):
+        for owner, name, instead in patched:
             setattr(owner, name, instead)
+        replace_everywhere("sleep", sleep, sleep_less)
 
     def steps_of(self, seconds: float | None) -> Iterator[float | None]:
         """What a thread that waits so long waits for, one after the other."""
@@ -170,14 +171,9 @@ class HurriedSleep(ThreadPace):
         self.ahead_seconds = 0.0
         for name in CLOCKS:
             clock = vars(time)[name]
-            self._replace(name, clock, partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0))
+            replace_everywhere(name, clock, partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0))
         sleep = vars(time)["sleep"]
-        self._replace("sleep", sleep, partial(self._sleep, sleep))
-
-    def _replace(self, name: str, original: Callable[..., Any], instead: Callable[..., Any]) -> None:
-        """Also where it was imported from the module."""
-        for module in [each for each in sys.modules.values() if getattr(each, name, None) is original]:
-            setattr(module, name, instead)
+        replace_everywhere("sleep", sleep, partial(self._sleep, sleep))
 
     def _read(self, clock: Callable[[], float], unit: float) -> float:
         shown = clock()
@@ -209,6 +205,15 @@ PACES: Final[dict[str, Callable[[Calls], ThreadPace]]] = {
     "impatient": ImpatientThreads,
     "hurried": HurriedSleep,
 }  # in recipes
+
+
+def replace_everywhere(name: str, original: Callable[..., Any], instead: Callable[..., Any]) -> None:
+    """In its module, and in those that have imported it from there. Attributes that a module makes are not asked for:
+    it may import others then.
+    """
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and vars(module).get(name) is original:
+            setattr(module, name, instead)
 
 
 def is_waiting(thread: int) -> bool:

@@ -142,5 +142,9 @@ class WatchedAttempt(ProcessAttempt):
         """The struck call, and those that wait behind it."""
         assert self.watch is not None
         then_die = self.armed is not None and self.armed[2] == "land"
-        self.arm_watch()
+        self.arm_next()
         self.watch.go_on(then_die=then_die)
+
+    def arm_next(self) -> None:
+        """The fault that follows one at a system call."""
+        self.arm_watch()

@@ -80,6 +80,9 @@ class FaultInjector:
             return None
         return self.armed_point, self.armed_left, self.pending[0].kind
 
+    def then(self, actor: str) -> str:
+        return self.pending[1].point if len(self.pending) > 1 and self.pending[1].actor == actor else ""
+
     def passed(self, actor: str, points: list[str]) -> None:
         index = self.job.names.index(actor)
         self.job.trace += [(index, point) for point in points]

@@ -108,7 +108,7 @@ def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: st
         longer = [stage for stage in PROCESS_PLAN if stage.name == LONGER]
         campaign = ProcessCampaign(runner, results)
         campaign.carry_out([early, *longer])
-    assert parse(line) in campaign.waited_for
+    assert parse(line) in campaign.shown.waited_for
     assert found == {finding.oracle for finding in results.findings}
     assert {f"job=long-waits {line}"} == {finding.schedule for finding in results.findings} or not found
 
