@@ -131,6 +131,7 @@ class SystemCallWatch:
         self._strike: Act | None = None  # not taken yet
         self._waits = False  # after a strike
         self._dies_next = False
+        self._answered: tuple[int, int, int | None] | None = None  # the call that was struck, for `go_on`
         self._swallowing: set[str] = set()  # sockets, as the kernel names them
         self._held: list[NotifiedCall] = []
         self._suspended: NotifiedCall | None = None
@@ -175,6 +176,7 @@ class SystemCallWatch:
             self._waits, self._dies_next = False, then_die
             suspended, self._suspended = self._suspended, None
             held, self._held = self._held, []
+            self._reply_at_last()
             if suspended is not None:
                 self._answer(suspended)
             for call in held:
@@ -285,6 +287,7 @@ class SystemCallWatch:
                 connection = _socket_of(call)
                 if not self._answer_otherwise(call, act):
                     self._waits = False
+                    self._reply_at_last()
                     return
                 if act is Act.SWALLOW:
                     self._swallowing.add(connection)
@@ -307,7 +310,16 @@ class SystemCallWatch:
     def _answer(self, call: NotifiedCall, *, error: int = 0, value: int | None = None) -> None:
         if self.record is not None and call.change.is_below and not error and value is None:
             self.record.carry_out(call)
-        self._reply(call.identity, error=error, value=value)
+        self._answered = call.identity, error, value
+        if not self._waits:
+            self._reply_at_last()
+
+    def _reply_at_last(self) -> None:
+        """To a call that was struck only when the program is to go on: its next fault is armed by then."""
+        if self._answered is not None:
+            identity, error, value = self._answered
+            self._answered = None
+            self._reply(identity, error=error, value=value)
 
     def _reply(self, identity: int, *, error: int = 0, value: int | None = None) -> None:
         carries_on = CARRY_ON if not error and value is None else 0

@@ -98,8 +98,8 @@ def _after_it_resumed(run: RunResult, fault: Fault, *, until: str) -> Iterator[t
 
 def zombies_after_errors(campaign: CampaignView, *, errors: Sequence[Schedule]) -> Iterator[Schedule]:
     """A call fails, and the sink handles that: with a new connection it may have lost a lock, or forgotten what it had
-    looked for. It is suspended then, at lines up to the end of its call, and goes on beside its successor. In turn, so
-    that a short budget covers some of each. `errors`: of which no attempt fails.
+    looked for. It is suspended then, at lines up to the end of its call, and goes on beside its successor: unless that
+    waits for it. In turn, so that a short budget covers some of each. `errors`: of which no attempt fails.
     """
     yield from in_turn(_zombies_after(campaign, schedule) for schedule in evenly(errors, HANDLED_MOST))
 
@@ -107,8 +107,10 @@ def zombies_after_errors(campaign: CampaignView, *, errors: Sequence[Schedule]) 
 def _zombies_after(campaign: CampaignView, schedule: Schedule) -> Iterator[Schedule]:
     (fault,) = schedule.faults
     lines = dict.fromkeys(_lines_after(campaign.run_traced(schedule), fault))
-    for point, occurrence in evenly([*lines], LINES_AFTER_MOST):
-        yield replace(schedule, faults=(fault, Fault(fault.actor, point, occurrence, "stop")))
+    stops = (Fault(fault.actor, point, occurrence, "stop") for point, occurrence in evenly([*lines], LINES_AFTER_MOST))
+    zombies = [replace(schedule, faults=(fault, stop)) for stop in stops]
+    if zombies and not campaign.run(zombies[len(zombies) // 2]).resumed_early:
+        yield from zombies
 
 
 def _lines_after(run: RunResult, fault: Fault) -> Iterator[tuple[str, int]]:
