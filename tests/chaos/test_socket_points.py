@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -251,39 +251,8 @@ def test_each_item_of_a_bulk_request_is_rejected_by_a_reply_of_200(
 
 
 @pytest.mark.parametrize(
-    ("target", "body", "rejected"),
-    [
-        (
-            "DynamoDB_20120810.BatchWriteItem",
-            {"RequestItems": {"events": [{"PutRequest": {"Item": {"id": {"S": "0/1"}}}}]}},
-            {"UnprocessedItems": {"events": [{"PutRequest": {"Item": {"id": {"S": "0/1"}}}}]}},
-        ),
-        ("Kinesis_20131202.PutRecords", {"Records": [{"Data": "a"}, {"Data": "b"}]}, {"FailedRecordCount": 2}),
-        ("Firehose_20150804.PutRecordBatch", {"Records": [{"Data": "a"}]}, {"FailedPutCount": 1}),
-        ("AmazonSQS.SendMessageBatch", {"Entries": [{"Id": "0-1", "MessageBody": "a"}]}, {"Successful": []}),
-    ],
-)
-def test_each_item_of_a_request_of_aws_is_rejected_by_a_reply_of_200(
-    connected: Pair, target: str, body: dict[str, Any], rejected: dict[str, Any]
-) -> None:
-    connection, received = connected
-    text = json.dumps(body).encode()
-    with socket_points(failing_once(ItemsRejected)):
-        connection.sendall(f"POST / HTTP/1.1\r\nX-Amz-Target: {target}\r\nContent-Length: {len(text)}\r\n\r\n".encode())
-        connection.sendall(text)
-        reply = b"".join(iter(lambda: connection.recv(30), b""))
-    head, _, told = reply.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 OK")
-    assert rejected.items() <= json.loads(told).items()
-    items = [each for each in json.loads(told).values() if isinstance(each, list) and each]
-    assert target.startswith("Dynamo") or [len(each) for each in items] == [len(*map(list, body.values()))]
-    assert [] == received
-
-
-@pytest.mark.parametrize(
     "sent",
     [
-        b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Length: 2\r\n\r\n{}",
         b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.BatchWriteItem\r\nContent-Length: 2\r\n\r\n{}",
         b"POST /rows HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
         b"POST /_bulk HTTP/1.1\r\nContent-Length: 2\r\n\r\n[]",

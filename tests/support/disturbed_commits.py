@@ -243,9 +243,10 @@ class PollsForAMinute(OneList):
 
     def publish(self, marker: tuple[int, int], rows: Rows) -> None:
         with self.lock.open("a") as lock:
-            limit = time.monotonic() + 60
+            tries = 0
             while not self.has(lock):
-                if time.monotonic() > limit:
+                tries += 1
+                if tries == 120:
                     self.give_up()
                     break
                 self.wait(0.5)
