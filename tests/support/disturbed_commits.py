@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import IO, Any
 
 from native_commits import Rows, RowsInState
@@ -281,3 +281,23 @@ class FailsAfterAMinute(TakenByForce):
     """Right: the attempt fails, and the job goes on once the lock is free."""
 
     make = RaisesAfterAMinute
+
+
+class AsksThreeSecondsLong(OneList):
+    """Another thread puts the part there, after a moment."""
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        is_done = Event()
+        other = Thread(target=lambda: (Event().wait(0.2), self.add(marker, rows), is_done.set()))
+        other.start()
+        for _ in range(30):
+            if is_done.is_set():
+                return other.join()
+            vars(time)["sleep"](0.1)
+        raise TimeoutError("the part is not there after three seconds")
+
+
+class FailsAfterThreeSeconds(TakenByForce):
+    """Right where there are no faults."""
+
+    make = AsksThreeSecondsLong

@@ -113,6 +113,15 @@ def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: st
     assert {f"job=long-waits {line}"} == {finding.schedule for finding in results.findings} or not found
 
 
+@pytest.mark.slow
+def test_a_sink_may_give_up_loudly_where_its_sleep_is_short() -> None:
+    with runner_of("FailsAfterThreeSeconds") as runner:
+        usual, short = (runner.run(parse(f"{job} no-fault".strip())) for job in ("", "job=long-waits"))
+    assert (True, ()) == (usual.finished, usual.anomalies)
+    assert (False, ()) == (short.finished, short.anomalies)
+    assert "after three seconds" in short.failure
+
+
 def test_of_many_zombies_that_were_waited_for_six_are_tried_again_each_once_and_three_where_that_takes_long() -> None:
     waited = [
         parse(f"{job}sink[0].line(a.py:{number})#1=stop") for job in ("", "job=slow-detection ") for number in range(9)
