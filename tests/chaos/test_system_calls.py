@@ -86,6 +86,18 @@ def test_an_error_is_returned_and_the_call_is_not_carried_out(
 
 
 @needs_watch
+@pytest.mark.parametrize("act", [Act.FAIL, Act.LOSE_REPLY])
+def test_a_struck_call_returns_when_the_program_is_to_go_on(server: ForkServer, tmp_path: Path, act: Act) -> None:
+    armed, variables = (PLACES[3], 1, act), {"FOLDER": str(tmp_path)}
+    with watched(server, perl(STEPS), tmp_path, variables=variables, armed=armed) as (child, watch):
+        assert ended(child, watch) is None
+        assert watch.take_strike() is act
+        assert child.join(Deadline(0.1)) is None, "it would end by the error"
+        watch.go_on()
+        assert 5 == os.waitstatus_to_exitcode(child.join(Deadline(SECONDS)) or 0)
+
+
+@needs_watch
 def test_the_reply_of_a_rename_is_lost_although_it_was_carried_out(server: ForkServer, tmp_path: Path) -> None:
     status, _, _, _ = run(server, tmp_path, perl(STEPS), (PLACES[3], 1, Act.LOSE_REPLY))
     assert 5 == os.waitstatus_to_exitcode(status or 0)

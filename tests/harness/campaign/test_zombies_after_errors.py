@@ -21,14 +21,16 @@ FAILING = "sink[0].syscall(write log-*)#1=error"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("GoesOnWithout", {"O2", "O9"}), ("LocksAgain", set())])
-def test_a_lock_that_was_lost_by_an_error_keeps_nothing_out(name: str, found: set[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "found", "least"), [("GoesOnWithout", {"O2", "O9"}, 20), ("LocksAgain", set(), 4)])
+def test_a_lock_that_was_lost_by_an_error_keeps_nothing_out(
+    name: str, found: set[str], least: int, tmp_path: Path
+) -> None:
     with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
         campaign = ProcessCampaign(runner, results)
         campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name in STAGES])
     assert campaign.shown.handled
-    assert results.coverage.stages[1].run > 4
+    assert results.coverage.stages[1].run > least
     assert found == {finding.oracle for finding in results.findings}
     kinds = [[fault.kind for fault in parse(finding.schedule).faults] for finding in results.findings]
     assert all(each == ["error", "stop"] for each in kinds)
