@@ -25,7 +25,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.execution.watchable_service import ServiceToKill
 from sinkproof.judging.observer import Observer
-from sinkproof.reference_engine.checkpointing.restart_strategy import RestartStrategy
+from sinkproof.reference_engine.checkpointing.restart_strategy import FixedDelay, RestartStrategy
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.process.attempt_endings import AttemptEnding
 from sinkproof.reference_engine.shells.process.attempt_host import HANG_SECONDS, AttemptHost
@@ -43,11 +43,17 @@ from sinkproof.workload.wall_clocks import wall_clock_beside
 # A call of a sink may take so long if the service is killed in it, and in some of its restarts.
 RESTARTS_SECONDS: Final = 600.0
 HANGS_MOST: Final = 3  # in one run
+FAILED_WAITS_MOST: Final = 1  # restarts
 # A recovery commits what several calls have committed without it, perhaps on a machine that is busier by then.
 SLOW_CALLS: Final = 6
 # New fork servers take a second, and each module that they do not import takes an attempt 2 ms.
 MODULES_LEAST: Final = 20
 MODULES_MOST: Final = 500  # so many names fit into a message to the server; most other modules come with them
+
+
+def gives_up_soon() -> RestartStrategy:
+    """Where attempts wait for a suspended one until their limit is over, and fail: each time costs seconds."""
+    return FixedDelay(attempts=FAILED_WAITS_MOST)
 
 
 class Patience:
@@ -160,7 +166,7 @@ class ProcessRunner(ScheduleRunner):
         made, observer = super().simulation(rest, storage=storage, shell=shell, concurrent_reader=concurrent_reader)
         if self.target.unforced is not None:
             observer.reading = self.target.unforced.by_the_engine
-        host, strategy = self.host, made.job.restart
+        host, strategy = self.host, gives_up_soon if made.job.patient else made.job.restart
         assert host is not None
         observer.suspended_at, observer.locked_at = host.suspended_at, self.locked_at
         host.looks_for_handlers = not schedule.faults

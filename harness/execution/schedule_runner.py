@@ -21,8 +21,8 @@ from sinkproof.execution.run_result import RunResult, restarts_in
 from sinkproof.judging.altered_rows import Fields, doubtful_column, why_not_compared
 from sinkproof.judging.coordinator_rules import checked
 from sinkproof.judging.fault_allowances import (
-    HURRIED,
     LATE_SETTLING,
+    LONG_WAITS,
     MOVED_CLOCK,
     OUTAGE,
     REFUSABLE,
@@ -254,8 +254,8 @@ class ScheduleRunner:
             observer.observation.kinds.append(MOVED_CLOCK)
         if HUNDREDS_OF_CHECKPOINTS_JOB in schedule.job and gave_up_before_a_zombie_went_on(simulation.history):
             observer.observation.kinds.append(SUSPENDED_FOR_LONG)
-        if simulation.job.thread_pace == "hurried" and self.contract.kind != "command":
-            observer.observation.kinds.append(HURRIED)
+        if simulation.job.patient:
+            observer.observation.kinds.append(LONG_WAITS)
         self.note_fields(schedule, observer)
         return RunResult(
             schedule=schedule,

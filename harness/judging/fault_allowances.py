@@ -22,9 +22,9 @@ suspended for long
                  (a job) An attempt is suspended for six hundred checkpoints, and may hold what its successors need:
                  a lock, or a transaction of SQLite. They raise errors until the job gives up, before the first one goes
                  on. Judged as after expire.
-hurried sleep    (a job) What sleeps wakes up after a hundredth of the time. A sink that polls for minutes gives up, by
-                 an error, after seconds, before others, or a server, have done what it waits for. Judged as after
-                 expire.
+long waits       (a job) What sleeps wakes up after a hundredth of the time. A sink that polls for minutes gives up, by
+                 an error, after seconds, before others, or a server, have done what it waits for; the job ends with its
+                 second failure. Judged as after expire.
 short-write, kill-job
                  The job died when half of a record was written. A reader may refuse such a record by an error: rows
                  that it does not come to are not lost silently. One that leaves it out has to find all rows.
@@ -49,11 +49,11 @@ MOVED_CLOCK: Final = "moved clock"
 REFUSABLE: Final = "refusable data"
 LATE_SETTLING: Final = "late settling"
 SUSPENDED_FOR_LONG: Final = "suspended for long"
-HURRIED: Final = "hurried sleep"
+LONG_WAITS: Final = "long waits"
 MAY_FAIL: Final = frozenset(
     {
         *("drain", "expire", "clock-forward"),
-        *(OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG, HURRIED),
+        *(OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG, LONG_WAITS),
     }
 )
 TORN: Final = frozenset({"short-write", "kill-job"})

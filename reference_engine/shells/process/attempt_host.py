@@ -33,6 +33,7 @@ PATIENCE_SECONDS: Final = 0.4
 ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
 IN_VAIN_SECONDS: Final = 35.0  # clients give up after ten or thirty seconds
 # After this share of the time after which a call counts as hung, a busy attempt counts as waiting, too.
+WORK_LEAST_SECONDS: Final = 0.02
 BUSY_HANGS_MOST: Final = 0.5
 
 
@@ -113,12 +114,14 @@ class ProcessAttempt(ABC):
     def await_reply(self, receive: Callable[[Deadline], Received]) -> Received:
         """What `receive` returns. Goes on after a suspension; raises after a death."""
         sent, busy = now(), busy_seconds(self.pid) if self.idle_most < self.host.hang_seconds else 0.0
+        at_work = 0.0
         while True:
             try:
-                received = receive(Deadline(self.idle_most))
+                received = receive(Deadline(at_work or self.idle_most))
             except NoReply as silence:
                 hung = silence.silence is Silence.HUNG
-                if not (hung and self._is_waited_for(sent, busy)):
+                at_work = self._seconds_at_work(sent, busy) if hung else 0.0
+                if not (at_work or (hung and self._is_waited_for(sent))):
                     self.handle_silence(silence)
                 continue
             self.host.slowest_seconds = max(self.host.slowest_seconds, now() - sent)
@@ -139,16 +142,18 @@ class ProcessAttempt(ABC):
         """Whether it does nothing, but was not asked to end so far, and has time."""
         return not self.is_ending and now() - sent < self.host.hang_seconds
 
-    def _is_waited_for(self, sent: float, busy: float) -> bool:
-        early = self._is_at_work(sent, busy) or self.host.resume_suspended() or self.host.end_zombies_of(self)
-        return early or self.may_yet_answer(sent)
+    def _is_waited_for(self, sent: float) -> bool:
+        return self.host.resume_suspended() or self.host.end_zombies_of(self) or self.may_yet_answer(sent)
 
-    def _is_at_work(self, sent: float, busy: float) -> bool:
-        """Whether this attempt runs, or waits for a core of a busy machine, and so not for a suspended one."""
+    def _seconds_at_work(self, sent: float, busy: float) -> float:
+        """For how long it may do nothing more; 0: this attempt does not run, nor wait for a core of a busy machine, and
+        so for a suspended one.
+        """
         waited = now() - sent
         idle = waited - (busy_seconds(self.pid) - busy)
         short = waited < BUSY_HANGS_MOST * self.host.hang_seconds
-        return self.idle_most < self.host.hang_seconds and short and idle < self.idle_most
+        is_at_work = self.idle_most < self.host.hang_seconds and short and idle < self.idle_most
+        return max(self.idle_most - idle, WORK_LEAST_SECONDS) if is_at_work else 0.0
 
     def await_reply_briefly(self) -> None:
         """Returns when a reply is there, or after the host's patience; the pending call reads it."""

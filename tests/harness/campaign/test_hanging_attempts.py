@@ -22,6 +22,7 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.workload.jobs import named_job
 
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
+TABLES = Path(__file__).parents[2] / "zoo/sqlite_tables.py"
 STAGE = "attempts that hang, and are killed after their replacement"
 LINE = next(at for at, text in enumerate(SUBJECTS.read_text().splitlines(), 1) if "temporary.rename(part)" in text)
 FORCED = next(at for at, text in enumerate(SUBJECTS.read_text().splitlines(), 1) if "self.replace(json" in text)
@@ -111,6 +112,18 @@ def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: st
     assert parse(line) in campaign.shown.waited_for
     assert found == {finding.oracle for finding in results.findings}
     assert {f"job=long-waits {line}"} == {finding.schedule for finding in results.findings} or not found
+
+
+@pytest.mark.slow
+def test_a_suspended_attempt_resumes_before_others_have_waited_for_five_seconds(tmp_path: Path) -> None:
+    """SQLite raises an error then: what little a waiting attempt does is not counted as work."""
+    line = next(at for at, text in enumerate(TABLES.read_text().splitlines(), 1) if "if not is_done(" in text)
+    scratch = Scratch(name="locked", path=tmp_path, shell="process")
+    with process_runner(load(f"{TABLES}:RowsAndMarker"), scratch) as runner:
+        runner.run(parse("no-fault"))
+        result = runner.run(parse(f"job=long-waits sink[0].line({TABLES.name}:{line})#1=stop"))
+    assert (True, True, True, 1) == (result.fired, result.finished, result.resumed_early, result.restarts)
+    assert "raised" not in [each[3] for each in result.history]
 
 
 @pytest.mark.slow
