@@ -131,7 +131,7 @@ def test_a_sink_may_give_up_loudly_where_its_sleep_is_short() -> None:
     with runner_of("FailsAfterThreeSeconds") as runner:
         usual, short = (runner.run(parse(f"{job} no-fault".strip())) for job in ("", "job=long-waits"))
     assert (True, ()) == (usual.finished, usual.anomalies)
-    assert (False, ()) == (short.finished, short.anomalies)
+    assert (False, (), 1) == (short.finished, short.anomalies, short.restarts)
     assert "after three seconds" in short.failure
 
 
