@@ -113,11 +113,16 @@ MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
 )
 WAITED_IN_VAIN: Final = (
-    "an attempt that waits for a lock, or a reply, goes on as if it had done its part when its time limit is over, or "
-    "takes the lock by force; see what its code does with that error"
+    "an attempt that waits for a lock, or a reply, or tries a call again, goes on as if it had done its part when its "
+    "time limit is over, or takes the lock by force; see what its code does with that error"
 )
 LONG_LIST: Final = "a list of what is there is longer than a page: read all of them, or ask for the one name"
 READ_ONCE: Final = "what one read of a connection brings is taken for a whole reply, which may come in pieces"
+GIVEN_UP: Final = "a request that was refused each time is given up without an error after some tries"
+LOST_SESSION: Final = (
+    "what an error has ended is gone when the sink goes on: a lock, or a session of the server; take it again, and look "
+    "again for what is committed"
+)
 TOO_SMALL: Final = "an offset is kept as a number that is too small for it, or not exact: of 32 bits, or floating"
 UNFENCED, FENCED = "R10", "raised: Fenced"  # the cause, and what a timeline says of an attempt that was refused
 SITUATIONS: Final = {
@@ -146,6 +151,8 @@ SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
         "two subtasks change one thing at the same time: see whether a lock excludes the other, also where its file is "
         "replaced, and whether what is read and written back is one step"
     ),
+    **dict.fromkeys((("error", "stop"), ("unanswered", "stop")), LOST_SESSION),
+    **dict.fromkeys((("unavailable", "unavailable"), ("throttled", "throttled")), GIVEN_UP),
     ("silent",): (
         "a request is sent again, or given up, when its time is over, though it may have been carried out: let the "
         "target recognize the second one"

@@ -9,7 +9,9 @@ from sinkproof.certifier.root_causes import (
     ALIKE,
     DATES,
     FORGOTTEN,
+    GIVEN_UP,
     HALF_A_REQUEST,
+    LOST_SESSION,
     MUCH_DATA,
     NUMBERS_AS_TEXTS,
     READ_ONCE,
@@ -22,6 +24,8 @@ from sinkproof.certifier.root_causes import (
 )
 from sinkproof.explain.semantics_rows import ROWS
 from sinkproof.reports.document import Finding, TimelineEvent
+
+REFUSED = "sink[0].socket.send"
 
 
 def test_every_root_cause_has_a_repair_and_a_demonstration() -> None:
@@ -110,6 +114,8 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("job=dozens-of-checkpoints checkpoint.persist.after#60=kill-job", SITUATIONS["dozens-of-checkpoints"]),
         ("job=long-waits sink[0].line(a.py:1)#1=stop", SITUATIONS["long-waits"]),
         ("sink[0].line(a.py:1)#1=stop sink[0].line(a.py:2)#2=pause", SHOWN_BY_FAULTS["stop", "pause"]),
+        ("sink[0].syscall(sendto socket)#2=error sink[0].line(a.py:2)#2=stop", LOST_SESSION),
+        (f"job=long-waits {REFUSED}#1=unavailable {REFUSED}#2=unavailable", GIVEN_UP),
         (
             "job=late-settling checkpoint.notify#1=lose sink[0].line(a.py:1)#1=pause sink[1].line(a.py:1)#1=pause",
             SHOWN_BY_FAULTS["pause", "pause"],
