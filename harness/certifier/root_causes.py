@@ -120,8 +120,8 @@ LONG_LIST: Final = "a list of what is there is longer than a page: read all of t
 READ_ONCE: Final = "what one read of a connection brings is taken for a whole reply, which may come in pieces"
 GIVEN_UP: Final = "a request that was refused each time is given up without an error after some tries"
 LOST_SESSION: Final = (
-    "what an error has ended is gone when the sink goes on: a lock, or a session of the server; take it again, and look "
-    "again for what is committed"
+    "what an error has ended is gone when the sink goes on: a lock, or a session of the server; take it again, and "
+    "look again for what is committed"
 )
 TOO_SMALL: Final = "an offset is kept as a number that is too small for it, or not exact: of 32 bits, or floating"
 UNFENCED, FENCED = "R10", "raised: Fenced"  # the cause, and what a timeline says of an attempt that was refused
