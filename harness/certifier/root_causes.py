@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import unified_diff
 from textwrap import dedent, indent
@@ -142,7 +142,7 @@ SITUATIONS: Final = {
     EQUAL_ROWS_JOB: "rows that differ in nothing but their offsets are taken for one",
 }
 
-SHOWN_BY_FAULTS: Final = {  # kinds of the last ones
+SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last ones
     ("stop", "pause"): (
         "what a successor reads is changed by its predecessor before that is fenced: fence first, then read what is "
         "committed"
