@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from own_server import OwnServer, port_of
 
 from sinkproof import Batch, Claim, Context, Fenced, Scratch
 
@@ -113,22 +114,16 @@ class Sink:
         self.client.change("commit", self.writer, checkpoint_id)
 
 
-class NewSession:
+class NewSession(OwnServer):
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     rescales = False
     greets_again = False
 
-    def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE, text=True)
-        assert self.server.stdout is not None
-        (scratch.path / "port").write_text(self.server.stdout.readline())
-
-    def teardown(self, scratch: Scratch) -> None:
-        self.server.kill()
-        self.server.communicate()
+    def program(self, scratch: Scratch) -> Sequence[str]:
+        return [sys.executable, __file__]
 
     def client(self, scratch: Scratch) -> Client:
-        return Client(int((scratch.path / "port").read_text()), self.greets_again)
+        return Client(port_of(scratch), self.greets_again)
 
     def sink(self, scratch: Scratch) -> Sink:
         return Sink(self.client(scratch))

@@ -8,14 +8,14 @@ does so without a word.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 
+from own_server import OwnServer, port_of
 from parts_of_checkpoints import PartsOfCheckpoints
 
 from sinkproof import Claim, Scratch
@@ -124,19 +124,13 @@ class PutsAtMostFiveTimes(PutsFiveTimes):
         """Nothing: five times suffice, it thinks."""
 
 
-class Checked:
+class Checked(OwnServer):
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     rescales = False
     made: Any = PutsParts
 
-    def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, text=True)
-        assert self.server.stdout is not None
-        (scratch.path / "port").write_text(self.server.stdout.readline())
-
-    def teardown(self, scratch: Scratch) -> None:
-        self.server.kill()
-        self.server.communicate()
+    def program(self, scratch: Scratch) -> Sequence[str]:
+        return SERVER
 
     def sink(self, scratch: Scratch) -> PutsParts:
         return self.made(port_of(scratch))  # type: ignore[no-any-return]
@@ -176,10 +170,6 @@ class CheckedThenSentAgain(Checked):
 
 class UncheckedFirst(Checked):
     made = PostsUnlessTold
-
-
-def port_of(scratch: Scratch) -> int:
-    return int((Path(scratch.path) / "port").read_text())
 
 
 class TriedFiveTimes(Checked):

@@ -8,11 +8,12 @@ import ctypes
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
+
+from own_server import OwnServer
 
 from sinkproof import Claim, Scratch
 
@@ -87,18 +88,12 @@ class Repeat(Insert):
         raise failed
 
 
-class OnServer:
+class OnServer(OwnServer):
     claims: Any = Claim.EXACTLY_ONCE
     made: ClassVar[Callable[[Path], Insert]] = Insert
 
-    def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen([*SERVER, str(scratch.path / "socket")], stdout=subprocess.PIPE, text=True)
-        assert self.server.stdout is not None
-        self.server.stdout.readline()
-
-    def teardown(self, scratch: Scratch) -> None:
-        self.server.kill()
-        self.server.communicate()
+    def program(self, scratch: Scratch) -> Sequence[str]:
+        return [*SERVER, str(scratch.path / "socket")]
 
     def sink(self, scratch: Scratch) -> Insert:
         return self.made(scratch.path)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, ClassVar, Final
+
+from own_server import OwnServer, port_of
 
 from sinkproof import Claim, Scratch
 
@@ -109,26 +110,20 @@ def _inserted(row: Any) -> Sequence[str]:
     return "HSET", ROWS, f"{row.split}:{row.offset}", json.dumps([row.split, row.offset, row.key, row.value])
 
 
-class MarkedFirst:
+class MarkedFirst(OwnServer):
     """Wrong: a mark beside refused rows."""
 
     claims: Any = Claim.EXACTLY_ONCE
     made: ClassVar[type[Pipelined]] = Pipelined
 
-    def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, text=True)
-        assert self.server.stdout is not None
-        (scratch.path / "port").write_text(self.server.stdout.readline())
-
-    def teardown(self, scratch: Scratch) -> None:
-        self.server.kill()
-        self.server.communicate()
+    def program(self, scratch: Scratch) -> Sequence[str]:
+        return SERVER
 
     def sink(self, scratch: Scratch) -> Pipelined:
-        return self.made(int((scratch.path / "port").read_text()))
+        return self.made(port_of(scratch))
 
     def committed(self, scratch: Scratch) -> Iterator[Sequence[Any]]:
-        client = Client(int((scratch.path / "port").read_text()))
+        client = Client(port_of(scratch))
         [rows] = client.ask(("HVALS", ROWS))
         client.close()
         yield from map(json.loads, rows)

@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import subprocess
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from native_client import SERVER, Insert, OnServer
+from own_server import port_of
 
 from sinkproof import Scratch
 
@@ -132,13 +132,11 @@ class SentAgain(OnServer):
 
     made = InsertAgain
 
-    def setup(self, scratch: Scratch) -> None:
-        self.server = subprocess.Popen(SERVER, stdout=subprocess.PIPE, text=True)
-        assert self.server.stdout is not None
-        (scratch.path / "port").write_text(self.server.stdout.readline())
+    def program(self, scratch: Scratch) -> Sequence[str]:
+        return SERVER
 
     def committed(self, scratch: Scratch) -> Iterator[Sequence[Any]]:
-        yield from TimedClient(int((scratch.path / "port").read_text())).ask()
+        yield from TimedClient(port_of(scratch)).ask()
 
 
 class SentWithoutTimeout(SentAgain):

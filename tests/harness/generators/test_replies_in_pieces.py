@@ -25,6 +25,7 @@ WHOLE_LINE: Final = "self.answers.readline()"
 def test_a_reply_that_is_read_once_is_not_whole(read: str, is_right: bool, tmp_path: Path) -> None:
     file, folder = tmp_path / "sessions.py", tmp_path / "scratch"
     shutil.copy(SESSIONS, file)
+    shutil.copy(SESSIONS.with_name("own_server.py"), tmp_path)
     file.write_text(file.read_text().replace(WHOLE_LINE, read))
     folder.mkdir()
     with process_runner(load(f"{file}:GreetsAgain"), Scratch(name="pieces", path=folder, shell="process")) as runner:
