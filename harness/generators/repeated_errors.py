@@ -22,7 +22,8 @@ REFUSED_MOST: Final = 3  # requests, for each way to refuse them
 
 def repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
     """Each error, and one more each time that its attempt comes to that point again before the call is over. Only
-    where traces are in the order of time. With several errors sleep is short, and so is the wait before each try.
+    where traces are in the order of time. With several errors sleep is short, and so is the wait before each try; but
+    a job that does not recover then is excused, so that it is run as usual, too.
     """
     for fault in _first_errors(campaign) if tries_again(campaign.runner.files) else ():
         faults: list[Fault] = []
@@ -32,6 +33,8 @@ def repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
             faults.append(again)
             began = now()
             run = campaign.run(Schedule(tuple(faults), job=job))
+            if not run.finished:
+                yield Schedule(tuple(faults))
             again, job = _tried_again(run, again) if now() - began < SECONDS_MOST else None, LONG_WAITS_JOB
         if faults[1:]:
             yield Schedule(tuple(faults), job=job)

@@ -14,8 +14,8 @@ class ShownByRuns:
         self.handled: dict[Schedule, None] = {}  # calls that failed, and no attempt by it
 
     def note(self, result: RunResult) -> None:
-        (kind,) = [fault.kind for fault in result.schedule.faults] if len(result.schedule.faults) == 1 else [""]
-        if kind == "stop" and result.resumed_early:
+        kinds = [fault.kind for fault in result.schedule.faults]
+        if kinds == ["stop"] and result.resumed_early:
             self.waited_for[result.schedule] = None
-        if kind in ("error", "unanswered") and result.fired and result.finished and not result.restarts:
+        if kinds in (["error"], ["unanswered"]) and result.fired and result.finished and not result.restarts:
             self.handled[result.schedule] = None

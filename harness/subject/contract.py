@@ -240,6 +240,8 @@ def _identities(locator: str, what: str, rows: list[Any]) -> list[tuple[int, int
 
 def _integer(number: Any) -> int:
     """Also of a number that JSON or a database has given as 3.0: a large one may be another one by then."""
+    if type(number) is int:  # nearly always
+        return number
     is_whole = isinstance(number, (float, Decimal)) and isfinite(number) and number == int(number)
     return int(number) if is_whole else index(number)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
 from sinkproof import Scratch
 
 
-class OwnServer:
+class OwnServer(ABC):
+    @abstractmethod
     def program(self, scratch: Scratch) -> Sequence[str]:
-        raise NotImplementedError
+        """Its command line."""
 
     def setup(self, scratch: Scratch) -> None:
         self.server = subprocess.Popen(self.program(scratch), stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
 """Sinks that try a call again that has failed. Wrong: GivesUp, after three times without a word; TakesForDone, whatever
-comes with the number EIO. Right: Raises.
+comes with the number EIO; BreaksForGood, as no attempt can open after three errors. Right: Raises.
 """
 
 from __future__ import annotations
@@ -43,6 +43,20 @@ class TakingForDone(GivingUp):
                 raise
 
 
+class Breaking(GivingUp):
+    def open(self, context: Any) -> None:
+        if (self.folder / "broken").exists():
+            raise RuntimeError("it needs a repair by hand")
+        super().open(context)
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        try:
+            super().publish(name, rows)
+        except OSError:
+            (self.folder / "broken").touch()
+            raise
+
+
 class GivesUp(JsonParts):
     raises = False
 
@@ -57,3 +71,8 @@ class Raises(GivesUp):
 class TakesForDone(GivesUp):
     def sink(self, scratch: Scratch) -> Any:
         return TakingForDone(scratch.path, raises=True)
+
+
+class BreaksForGood(GivesUp):
+    def sink(self, scratch: Scratch) -> Any:
+        return Breaking(scratch.path, raises=True)

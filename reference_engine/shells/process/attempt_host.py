@@ -32,8 +32,8 @@ LIMITS: Final = Limits(data_bytes=2 << 30)  # a sink that eats all memory ends l
 PATIENCE_SECONDS: Final = 0.4
 ENDING_SECONDS: Final = 2.0  # an attempt that was asked to end, and does nothing for so long, waits for its end
 IN_VAIN_SECONDS: Final = 35.0  # clients give up after ten or thirty seconds
+WORK_LEAST_SECONDS: Final = 0.02  # an attempt that works is looked at again after this, or later
 # After this share of the time after which a call counts as hung, a busy attempt counts as waiting, too.
-WORK_LEAST_SECONDS: Final = 0.02
 BUSY_HANGS_MOST: Final = 0.5
 
 

@@ -25,7 +25,13 @@ SINKS: Final = Path(__file__).parents[2] / "support" / "tried_again.py"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "found_by", "times"), [("GivesUp", {3}, {3}), ("Raises", set(), {3}), ("TakesForDone", {1}, set())]
+    ("name", "found_by", "times"),
+    [
+        ("GivesUp", {3}, {3}),
+        ("Raises", set(), {3}),
+        ("TakesForDone", {1}, set()),
+        ("BreaksForGood", {3}, {3, 4}),
+    ],
 )
 def test_what_gives_up_without_a_word_loses_rows(
     name: str, found_by: set[int], times: set[int], tmp_path: Path
@@ -33,8 +39,8 @@ def test_what_gives_up_without_a_word_loses_rows(
     with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
         campaign = ProcessCampaign(runner, results, should_stop=lambda results: False)
-        campaign.carry_out([Stage(name="error at each call", schedules=errors)])
-        campaign.carry_out([Stage(name="repeated errors", schedules=repeated_errors)])
+        stages = {"error at each call": errors, "repeated errors": repeated_errors}
+        campaign.carry_out([Stage(name=name, schedules=schedules) for name, schedules in stages.items()])
         repeated = {len(schedule.faults) for schedule in repeated_errors(campaign)}
         assert all(len(schedule.faults) == 1 for schedule in errors(campaign))
     found = [finding for finding in results.findings if finding.claimed]
