@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from decimal import Decimal
 from functools import partial, reduce
-from itertools import islice
+from itertools import chain, islice
 from math import inf, isfinite
 from operator import index, or_
 from pathlib import Path
@@ -231,7 +231,10 @@ def _listed(locator: str, what: str, rows: Iterable[Any]) -> list[Any]:
 
 def _identities(locator: str, what: str, rows: list[Any]) -> list[tuple[int, int]]:
     try:
-        return [(_integer(row[0]), _integer(row[1])) for row in rows]
+        pairs = [(row[0], row[1]) for row in rows]
+        if {*map(type, chain.from_iterable(pairs))} <= {int}:  # nearly always
+            return pairs
+        return [(_integer(split), _integer(offset)) for split, offset in pairs]
     except (TypeError, IndexError, KeyError) as error:
         row = next(row for row in rows if not _is_pair(row))
         problem = f"{locator}: {what}() {PAIRS}: {described(error)}"
@@ -240,8 +243,6 @@ def _identities(locator: str, what: str, rows: list[Any]) -> list[tuple[int, int
 
 def _integer(number: Any) -> int:
     """Also of a number that JSON or a database has given as 3.0: a large one may be another one by then."""
-    if type(number) is int:  # nearly always
-        return number
     is_whole = isinstance(number, (float, Decimal)) and isfinite(number) and number == int(number)
     return int(number) if is_whole else index(number)
 

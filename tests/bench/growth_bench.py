@@ -36,7 +36,7 @@ from sinkproof.workload.jobs import EVERY_JOB, INPUTS, JobSpec, named_job
 
 SIZES: dict[str, tuple[int | str, ...]] = {
     "lines": (50, 500, 5000),
-    "imports": ("none", "pyarrow"),
+    "imports": ("none", "pyarrow", "pandas"),
     "sinks": (2, 8, 32),
     "checkpoints": (4, 40),
     "rows": (24, 100_000),
@@ -125,9 +125,10 @@ def measured(what: str, size: str) -> Figures:
         if what == "subjects":
             return of_subjects(Path(folder), int(size))
         job_of(**{what: int(size)} if what in ("sinks", "rows", "checkpoints") else {})
-        lines, imported = int(size) if what == "lines" else 50, "json" if size == "none" else size
-        locator = written(Path(folder), lines=lines, imported=imported if what == "imports" else "json") + "0"
-        return {"what": what, "size": size, **of_runs(locator, traced=what == "lines"), **memory()}
+        lines, imported = int(size) if what == "lines" else 50, size if what == "imports" and size != "none" else "json"
+        locator = written(Path(folder), lines=lines, imported=imported) + "0"
+        beside = {"import_ms": import_ms(imported)} if what == "imports" else {}
+        return {"what": what, "size": size, **of_runs(locator, traced=what == "lines"), **memory(), **beside}
 
 
 def of_runs(locator: str, *, traced: bool) -> Figures:
@@ -152,6 +153,16 @@ def of_runs(locator: str, *, traced: bool) -> Figures:
             "process_ms": round(cpu_ms(runner, [Schedule((fault,), job=JOB) for fault in spread(faults)], traced), 1),
             "places": len(faults),
         }
+
+
+def import_ms(module: str) -> float:
+    """CPU time of a fresh interpreter that imports it: each attempt's, if it did not inherit the module."""
+    before = getrusage(RUSAGE_CHILDREN)
+    for _ in range(RUNS):
+        subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+    after = getrusage(RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return round(1000 * seconds / RUNS, 1)
 
 
 def spread(faults: list[Any]) -> Iterator[Any]:
@@ -209,6 +220,8 @@ def table(rows: list[Figures]) -> Iterator[str]:
         exponent = f"{exponent_of(before, row):.2f}" if same and row["size"].isdecimal() else ""
         figures = f"{row.get('simulated_ms', ''):>11}{row['process_ms']:>11}{exponent:>10}"
         beside = f"{row['places']:>9} places, {row['own_mib']} MiB, others {row['others_mib']} MiB"
+        if "import_ms" in row:
+            beside += f", a fresh interpreter imports it in {row['import_ms']} ms"
         yield f"{row['what'] + ' ' + row['size']:52}{figures}{beside}"
         before = row
 

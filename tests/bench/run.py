@@ -23,6 +23,8 @@ from fan_out_bench import table as table_of_fan_out
 from first_hour_bench import measure as measure_first_hour
 from first_hour_bench import table as table_of_first_hour
 from floors import engine_rate, rate_with_disk
+from foreach_bench import measure as measure_functions
+from foreach_bench import table as table_of_functions
 from growth_bench import measure as measure_growth
 from growth_bench import table as table_of_growth
 from kafka_bench import measure as measure_kafka
@@ -171,12 +173,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     rows, on_spark = measure(chosen.seconds), on_spark_if_there(chosen.spark_seconds)
+    functions = measure_functions(chosen.seconds) if on_spark else []
     on_kafka = measure_kafka(chosen.spark_seconds) if on_spark else []
     fanned_out = measure_fan_out(chosen.seconds) if on_spark else []
     in_processes = measure_processes(chosen.seconds)
     calls = measure_system_calls(chosen.seconds)
     growing, first_hour = measure_growth(), measure_first_hour()
-    every = rows + in_processes + calls + growing + first_hour + on_spark + on_kafka + fanned_out
+    every = rows + in_processes + calls + growing + first_hour + on_spark + functions + on_kafka + fanned_out
     if chosen.json:
         print(json.dumps(every, indent=1))
         return
@@ -187,7 +190,8 @@ def main() -> None:
     print("", *table_of_processes(in_processes), "", *table_of_system_calls(calls), sep="\n")
     print("", *table_of_growth(growing), "", *table_of_first_hour(first_hour), sep="\n")
     if on_spark:
-        print("", *table_of_spark(on_spark), "", *table_of_kafka(on_kafka), sep="\n")
+        print("", *table_of_spark(on_spark), "", *table_of_functions(functions), sep="\n")
+        print("", *table_of_kafka(on_kafka), sep="\n")
         print("", *table_of_fan_out(fanned_out), sep="\n")
     print(json.dumps(every))
 
