@@ -254,7 +254,7 @@ class SystemCallWatch:
             self._held.append(call)
             return
         point = call.change.point
-        self._calls.append(PassedCall(point, self.marks(), call.tracee.thread, is_statement=_is_statement(call)))
+        self._calls.append(PassedCall(point, self.marks(), call.tracee.thread, is_statement=is_statement(call)))
         self._passed[point] += 1
         if self._dies_next:
             self._inject(call, Act.KILL)
@@ -327,7 +327,8 @@ class SystemCallWatch:
             fcntl.ioctl(self.listener, SEND, ANSWER.pack(identity, value or 0, -error, carries_on))
 
 
-def _is_statement(call: NotifiedCall) -> bool:
+def is_statement(call: NotifiedCall) -> bool:
+    """Whether Act.REFUSE can strike it."""
     return call.change.about == SOCKET and can_be_refused(call.tracee, call.change.call, call.arguments)
 
 

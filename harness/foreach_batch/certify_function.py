@@ -12,6 +12,7 @@ from typing import Final
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
@@ -161,7 +162,7 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
             raise ContractError(
                 f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
                 f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N; simulated, the last fault may be {ERROR}, "
-                f"{FAIL} or {UNANSWERED} at a call to the outside"
+                f"{FAIL}, {UNANSWERED} or {REFUSED_STATEMENT.word} at a call to the outside"
             )
 
 

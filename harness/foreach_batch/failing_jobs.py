@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_line, line_point
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.socket_points import RAISED_AT_CALLS
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 PROPERTY: Final = "sinkproof-jobs-fail"  # of the JVM in which a local session runs its jobs, too
 TOLD: Final = "yes"
-FAILING: Final[dict[str, type[OSError]]] = {**RAISED_AT_CALLS, FAIL: OSError}
+FAILING: Final[dict[str, type[OSError]]] = {**RAISED_AT_CALLS, FAIL: OSError, REFUSED_STATEMENT.word: OSError}
 READING: Final = frozenset(  # methods of frames and of their writers that run jobs
     {
         *(

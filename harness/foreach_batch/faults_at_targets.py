@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import islice, takewhile
 from typing import Final
 
 from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
@@ -29,7 +31,7 @@ from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
-from sinkproof.generators.fault_sites import SINK
+from sinkproof.generators.fault_sites import SINK, evenly, in_turn
 from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
@@ -39,6 +41,8 @@ MORE_MOST: Final = 4  # as for the edges, whatever the budget: deaths where batc
 ERRORS_MOST: Final = 24
 COPIED_ERRORS_MOST: Final = 12  # where the target can be copied, calls of libraries fail in so many runs
 ELSEWHERE_MOST: Final = 8
+STATEMENTS_OF_A_LINE_MOST: Final = 3
+STATEMENTS_MOST: Final = 12
 
 
 def strike_calls(
@@ -95,7 +99,8 @@ def _planned(
     edges = deaths_at_edges(usual)
     outward.calls = {Schedule((call.death,)): False for call in usual}
     outward.edges = [Schedule((death,)) for death in edges]
-    always = [*deaths_around_commits(), *(Schedule((fault,)) for fault in (*errors_at(usual), *edges))]
+    singles = (*errors_at(usual), *refused_statements(usual), *edges)
+    always = [*deaths_around_commits(), *(Schedule((fault,)) for fault in singles)]
     always += [Schedule((death,), job=LARGE_BATCHES_JOB) for death in deaths_between_more(usual, larger)]
     return [(each, True) for each in always] + [(Schedule((death,)), False) for death in deaths_elsewhere(usual)]
 
@@ -163,6 +168,15 @@ def errors_at(calls: Sequence[CallToTarget]) -> list[Fault]:
             if KINDS[kind].applies(SINK, place.point):
                 found.append(Fault(place.actor, place.point, place.occurrence, kind))
     return list(dict.fromkeys(found))[:ERRORS_MOST]
+
+
+def refused_statements(calls: Sequence[CallToTarget]) -> list[Fault]:
+    """Some of those that each line sends to a database, which refuses them."""
+    sent: dict[tuple[str, int], list[Fault]] = {}
+    for call in calls:
+        if call.is_statement:
+            sent.setdefault(call.place, []).append(replace(call.death, kind=REFUSED_STATEMENT.word))
+    return [*in_turn(evenly(faults, STATEMENTS_OF_A_LINE_MOST) for faults in sent.values())][:STATEMENTS_MOST]
 
 
 def errors_of_libraries(calls: Sequence[CallToTarget]) -> list[Fault]:

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
 from sinkproof.chaos.schedule import STANDARD, Fault
-from sinkproof.chaos.system_calls.supervisor import Act
+from sinkproof.chaos.system_calls.supervisor import Act, NotifiedCall, is_statement
 from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
 from sinkproof.foreach_batch.simulated_batches import CrashState, Trail, put_back, read
 from sinkproof.foreach_batch.watched_query import ENTRY, CallsPassed, CallToTarget, NotRun, Order, WatchedDriver
@@ -24,7 +25,7 @@ from sinkproof.judging.oracle import Observation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, freeze_folder
 
-ACTS: Final = {ERROR: Act.FAIL, UNANSWERED: Act.LOSE_REPLY}
+ACTS: Final = {ERROR: Act.FAIL, UNANSWERED: Act.LOSE_REPLY, REFUSED_STATEMENT.word: Act.REFUSE}
 
 
 class CallsToTarget(CallsPassed):
@@ -33,9 +34,14 @@ class CallsToTarget(CallsPassed):
     def begin(self, state: CrashState) -> None:
         super().begin(state)
         self.calls: list[CallToTarget] = []
+        self.is_statement = False  # the call that is about to be carried out
+
+    def carry_out(self, call: NotifiedCall) -> None:
+        self.is_statement = is_statement(call)
+        super().carry_out(call)
 
     def examine(self, death: Fault) -> None:
-        self.calls.append(CallToTarget(death, self.line, self.last, self.of_spark))
+        self.calls.append(CallToTarget(death, self.line, self.last, self.of_spark, self.is_statement))
 
 
 class StruckDriver(WatchedDriver):

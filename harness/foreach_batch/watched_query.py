@@ -63,6 +63,7 @@ class CallToTarget(NamedTuple):
     line: SourceLine | None
     after: str
     of_spark: bool  # its JVM makes it
+    is_statement: bool = False  # that a database can refuse
 
     @property
     def name(self) -> tuple[str, int, str]:

@@ -78,7 +78,7 @@ class Pipelined:
         return bool(found)
 
     def publish(self, part: str, rows: Sequence[Any]) -> None:
-        self.client.ask(self.mark(part), *map(_inserted, rows))
+        self.client.ask(self.mark(part), *map(inserted, rows))
 
     def record(self, part: str) -> None:
         """Published with the rows."""
@@ -89,7 +89,7 @@ class Pipelined:
 
 class MarkedAfterwards(Pipelined):
     def publish(self, part: str, rows: Sequence[Any]) -> None:
-        self.client.ask(*map(_inserted, rows))
+        self.client.ask(*map(inserted, rows))
 
     def record(self, part: str) -> None:
         self.client.ask(self.mark(part))
@@ -101,12 +101,12 @@ class Skipping(MarkedAfterwards):
     def publish(self, part: str, rows: Sequence[Any]) -> None:
         for row in rows:
             try:
-                self.client.ask(_inserted(row))
+                self.client.ask(inserted(row))
             except RefusedError:
                 continue
 
 
-def _inserted(row: Any) -> Sequence[str]:
+def inserted(row: Any) -> Sequence[str]:
     return "HSET", ROWS, f"{row.split}:{row.offset}", json.dumps([row.split, row.offset, row.key, row.value])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, parse
+from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
 from sinkproof.foreach_batch import faults_at_targets
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
 from sinkproof.foreach_batch.faults_at_targets import (
@@ -29,7 +27,6 @@ from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
-from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
@@ -37,52 +34,11 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 
 from ...support.explored_functions import EndsWhenAsked, EndsWhenFound
+from ...support.struck_functions import campaign, drivers
 
-ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
 SEND = "syscall(sendto socket)"
 
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
-
-
-@contextmanager
-def drivers(query: SimulatedQuery, folder: Path) -> Iterator[StruckDrivers]:
-    with ForkServer(preload=[str(ENTRY)]) as server:
-        opened = StruckDrivers(server, query.contract, query.scratch, folder=folder, entry=f"{ENTRY.stem}:serve")
-        try:
-            yield opened
-        finally:
-            opened.close()
-            query.contract.call_if_there("teardown", query.scratch)
-
-
-def campaign(
-    query: SimulatedQuery,
-    folder: Path,
-    *,
-    stages: Sequence[str] = ("a death or an error inside one call",),
-    seconds: float = 60,
-    ends: Callable[[FunctionResults], Deadline] | None = None,
-    is_run: bool = True,
-) -> FunctionResults:
-    results = FunctionResults(query.contract, query.scratch, progress=SILENT)
-    carried_out = SimulatedFunctionCampaign(
-        *(query, results),
-        deadline=Deadline(seconds),
-        copies=False,
-        drivers=lambda: drivers(query, folder),
-        ends=ends and ends(results),
-    )
-    carried_out.carry_out([stage for stage in WITHOUT_COPIES if stage.name in stages])
-    assert is_run is not bool(results.unknowns)
-    return results
-
-
-@pytest.fixture
-def usual_batches_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each death takes a driver of its own, and the calls of large batches take seconds to record."""
-    monkeypatch.setattr(faults_at_targets, "LARGE_BATCHES_JOB", STANDARD)
-    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
-    monkeypatch.setattr(faults_at_targets, "deaths_between_more", lambda usual, larger: [])
 
 
 @pytest.mark.slow
@@ -215,7 +171,9 @@ def test_each_error_of_a_call_in_python_is_replayed_on_simulated_only(
     schedule = parse(f"file.rename#1={kind}", kinds=frozenset(KINDS))
     assert "" == impossible(schedule, contract, "simulated")
     refuse_other_faults(schedule, "simulated")
-    with pytest.raises(ContractError, match="simulated, the last fault may be error, fail or unanswered"):
+    with pytest.raises(
+        ContractError, match="may be error, fail, unanswered or refused-statement"
+    ):
         refuse_other_faults(schedule, "spark")
 
 

@@ -1,0 +1,53 @@
+"""A database refuses statements of a function, which goes on: what it passes over is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import ROWS
+from sinkproof.foreach_batch.faults_at_targets import refused_statements
+from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.watched_query import CallToTarget
+from sinkproof.reports.document import SourceLine
+
+from ...support.struck_functions import campaign, drivers
+
+SEND = "syscall(sendto socket)"
+REFUSED = REFUSED_STATEMENT.word
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.usefixtures("usual_batches_only")
+@pytest.mark.parametrize(("function", "found"), [("insert", set()), ("pass_over", {("O1", REFUSED)})])
+def test_a_database_refuses_statements(
+    function: str, found: set[tuple[str, str]], query: Callable[..., SimulatedQuery], tmp_path: Path
+) -> None:
+    simulated = query(function, module="with_statements")
+    results = campaign(simulated, tmp_path)
+    claimed = [each for each in results.findings if each.claimed]
+    assert found == {(each.oracle, each.schedule.rpartition("=")[2]) for each in claimed}
+    assert [] == results.coverage.unfired
+    with drivers(simulated, tmp_path) as inside:
+        refused = [Schedule((fault,)) for fault in refused_statements(inside.calls())]
+        endings = [follow(simulated, schedule, inside=inside) for schedule in refused]
+    assert [1, 1, 1] == [len(state.faults) for _, state, _ in endings]
+    assert [""] * 3 == [ending.failure for ending, _, _ in endings]
+    assert {ROWS - len(found)} == {len({*ending.committed}) for ending, _, _ in endings}
+
+
+def test_some_statements_of_each_line_are_refused() -> None:
+    sent = [call(line, time, is_statement=time != 2) for line, time in ((3, 1), (3, 2), (3, 3), (3, 4), (3, 5), (8, 6))]
+    assert [1, 6, 3, 5] == [fault.occurrence for fault in refused_statements(sent)]
+    assert {REFUSED} == {fault.kind for fault in refused_statements(sent)}
+
+
+def call(line: int, number: int, *, is_statement: bool) -> CallToTarget:
+    death, made_by = Fault(COORDINATOR, SEND, number, "kill-job"), SourceLine(file="a.py", number=line)
+    return CallToTarget(death, made_by, f"line(a.py:{line})", of_spark=False, is_statement=is_statement)
