@@ -171,9 +171,7 @@ def test_each_error_of_a_call_in_python_is_replayed_on_simulated_only(
     schedule = parse(f"file.rename#1={kind}", kinds=frozenset(KINDS))
     assert "" == impossible(schedule, contract, "simulated")
     refuse_other_faults(schedule, "simulated")
-    with pytest.raises(
-        ContractError, match="may be error, fail, unanswered or refused-statement"
-    ):
+    with pytest.raises(ContractError, match="may be error, fail, unanswered or refused-statement"):
         refuse_other_faults(schedule, "spark")
 
 
