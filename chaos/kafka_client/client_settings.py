@@ -85,6 +85,13 @@ class ClientSettings:
 
 
 NO_SETTINGS: Final = ClientSettings()
+# Without these a new producer waits for rounds of metadata, of 500 ms each: its start takes 54 ms instead of 16 (p50),
+# and 520 or 1,030 ms instead of 20 if an earlier one had its transactional id.
+QUICK: Final[dict[str, Any]] = {
+    "topic.metadata.refresh.interval.ms": 100,
+    "reconnect.backoff.ms": 5,
+    "reconnect.backoff.max.ms": 200,
+}
 
 
 def brokers_of(endpoint: str) -> list[str]:

@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sinkproof.chaos.kafka_client.client_settings import brokers_of, client_options, settings_of
+from sinkproof.chaos.kafka_client.client_settings import QUICK, brokers_of, client_options, settings_of
 from sinkproof.chaos.services.kafka.kafka_jars import KAFKA
 from sinkproof.chaos.services.service import Service
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.sink_adapters.kafka.broker_evidence import evidence
 from sinkproof.sink_adapters.kafka.topic_admin import make_topics, remove_topics
-from sinkproof.sink_adapters.kafka.topic_reader import READ_COMMITTED, TopicRecord, lingering, read
+from sinkproof.sink_adapters.kafka.topic_reader import (
+    FETCH_WAIT_MS,
+    READ_COMMITTED,
+    TopicRecord,
+    forget,
+    lingering,
+    read,
+)
 from sinkproof.sink_adapters.kafka.transaction_control import NotNow, TransactionControl
 from sinkproof.subject.services_in_use import NO_SETTINGS, ServicesInUse
 
@@ -36,8 +43,15 @@ class KafkaService:
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """For a sink's own client of confluent-kafka: addresses, TLS, user and password, read now from their file."""
-        return client_options(self.endpoint)
+        """For a sink's own client of confluent-kafka: addresses, TLS, user and password, read now from their file; and
+        what lets new clients start quickly, as each attempt has a new one.
+        """
+        return {**client_options(self.endpoint), **QUICK}
+
+    @property
+    def consumer_options(self) -> dict[str, Any]:
+        """The same for a consumer, which waits for 10 ms at the end of a partition, not 500."""
+        return {**self.client_options, "fetch.wait.max.ms": FETCH_WAIT_MS}
 
     @property
     def brokers(self) -> str:
@@ -55,6 +69,7 @@ class KafkaService:
 
     def remove_topics(self, names: Sequence[str]) -> None:
         remove_topics(self.direct_endpoint, names)
+        forget(names)
 
     def read(self, topic: str, *, isolation: str = READ_COMMITTED) -> list[TopicRecord]:
         """Every record that a reader of this isolation sees now. Never waits behind an open transaction."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from sinkproof.chaos.kafka_client.client_settings import client_options
@@ -65,6 +66,7 @@ class TopicReader:
         self.control.close()
 
 
+FETCH_WAIT_MS: Final = 10  # at the end of a partition
 READERS: Final[dict[tuple[int, str, str], TopicReader]] = {}  # by process: a client does not survive a fork
 
 
@@ -78,6 +80,13 @@ def read(endpoint: str, topic: str, *, isolation: str = READ_COMMITTED) -> list[
             pass  # perhaps the client knew another broker at this address: retry with a new client
     READERS[kept] = TopicReader(endpoint, isolation)
     return _read(kept, topic)
+
+
+def forget(topics: Sequence[str]) -> None:
+    """After their removal: another topic of that name is another one for clients."""
+    for (process, _, _), reader in READERS.items():
+        for topic in topics if process == os.getpid() else ():
+            reader.known.pop(topic, None)
 
 
 def _read(kept: tuple[int, str, str], topic: str) -> list[TopicRecord]:
@@ -99,7 +108,7 @@ def _consumer(endpoint: str, isolation: str) -> Any:
             "enable.partition.eof": True,
             "isolation.level": isolation,
             "auto.offset.reset": "error",  # a removed record is an error, not skipped
-            "fetch.wait.max.ms": 10,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
             "reconnect.backoff.ms": 5,
             "reconnect.backoff.max.ms": 200,
             "log_level": 2,

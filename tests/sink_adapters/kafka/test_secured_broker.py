@@ -150,7 +150,7 @@ def test_a_tls_client_of_the_plain_listener_learns_so(broker: LocalKafka, tmp_pa
 
 
 def test_a_sinks_own_client_gets_options_that_work(secured: str, topic: str) -> None:
-    from confluent_kafka import Producer
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
     services = ServicesInUse(options=ServiceOptions(kafka=f"external:{secured}"))
     service = Scratch(name="x", path=Path(), services=services).service("kafka")
@@ -159,6 +159,13 @@ def test_a_sinks_own_client_gets_options_that_work(secured: str, topic: str) -> 
     producer.produce(topic, b"one", b"key")
     assert 0 == producer.flush(30)
     assert [b"one"] == [record.value for record in service.read(topic)]
+    consumer = Consumer({**service.consumer_options, "group.id": "mine"})
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+    received = consumer.poll(30)
+    consumer.close()
+    assert received is not None
+    assert b"one" == received.value()
     assert PASSWORD not in repr((service, services, service.client_options))
 
 

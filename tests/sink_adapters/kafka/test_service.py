@@ -14,6 +14,7 @@ import pytest
 from sinkproof.chaos.services.kafka.local_kafka import LocalKafka
 from sinkproof.chaos.services.running_services import await_exit
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.sink_adapters.kafka.topic_reader import READERS
 from sinkproof.subject.kafka_service import KafkaService
 from sinkproof.subject.scratch import Scratch
 
@@ -86,4 +87,11 @@ def test_topics_are_made_read_and_removed(broker: LocalKafka) -> None:
     service.make_topic(name, partitions=3)
     assert [] == service.read(name)
     assert [] == service.lingering(name)
+    assert name in known_topics()
     service.remove_topics([name, "never-there"])
+    assert name not in known_topics(), "the next topic of this name has to be asked for"
+
+
+def known_topics() -> set[str]:
+    """To the readers of this process."""
+    return {topic for (process, _, _), reader in READERS.items() if process == os.getpid() for topic in reader.known}
