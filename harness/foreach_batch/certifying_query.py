@@ -16,18 +16,23 @@ from typing import TYPE_CHECKING, Any, Final
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.judging.altered_rows import Fields
+from sinkproof.judging.fault_allowances import REFUSABLE, still_promised
 from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
+from sinkproof.subject.claims import Claim
 from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     EQUAL_ROWS_JOB,
+    EVERY_JOB,
     FAR_LARGER_DATA_JOB,
+    INPUTS,
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
     OUTAGE_SECONDS,
+    REFUSABLE_ROWS,
     SHARED_KEYS_JOB,
 )
 from sinkproof.workload.ledger import Identity, Ledger
@@ -79,6 +84,7 @@ INJECTED: Final = "injected error"
 SEPARATORS: Final = {ord(each): "|" for each in "\N{LINE SEPARATOR}\x85"}
 COLUMNS: Final = "split int, offset long, key string, value string, event_time_ms long"
 EARLY: Final = "O3"  # the oracle
+NO_CLAIM: Final = Claim(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +149,7 @@ QUERIES: Final[Mapping[str, Query]] = {
         split_by_split=True,
     ),
     EQUAL_ROWS_JOB: _in_equal_batches(EQUAL_ROWS_INPUT, "rows differ in nothing but their offsets"),
+    **{job: _in_equal_batches(INPUTS[job], EVERY_JOB[job].sentence) for job in REFUSABLE_ROWS},
     LARGE_BATCHES_JOB: _in_equal_batches(LARGE_BATCHES_INPUT, "2,400 rows in each batch"),
     MANY_CHECKPOINTS_JOB: Query(
         sentence="twelve batches and twelve splits, so that ids have one digit and two; offsets begin late",
@@ -172,13 +179,15 @@ def named_query(job: str) -> Query:
 
 
 def anomalies_of(
-    ending: Observation, rows: str, *, ordered: bool = False, fields: Fields | None = None, ledger: Ledger = LEDGER
+    ending: Observation, rows: str, *, ordered: bool = False, fields: Fields | None = None, job: str = STANDARD
 ) -> tuple[Anomaly, ...]:
     """Of one run of the query. `ending`: how it ended, and what a reader read then; its early rows are those of a batch
     that was not recorded. `rows`, `ordered`: as the contract claims. `fields`: that the reader shows, as a run without
-    faults tells.
+    faults tells. `job`: names the batches; some of them the function may refuse by an error.
     """
-    return judge(ledger, replace(ending, finished=not ending.failure), rows=rows, ordered=ordered, fields=fields)
+    seen = replace(ending, finished=not ending.failure, kinds=[REFUSABLE] if job in REFUSABLE_ROWS else [])
+    found = judge(named_query(job).ledger, seen, rows=rows, ordered=ordered, fields=fields)
+    return still_promised(found, seen, claims=NO_CLAIM)
 
 
 def frame_of_batch(session: SparkSession, query: Query, batch: int, *, cores: int = 0) -> DataFrame:

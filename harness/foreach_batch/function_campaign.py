@@ -51,6 +51,7 @@ from sinkproof.workload.jobs import (
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
+    REFUSABLE_ROWS,
     SHARED_KEYS_JOB,
 )
 
@@ -190,7 +191,8 @@ class SimulatedFunctionCampaign(Campaign):
             self.results.report(what)
 
     def other_batches(self) -> Iterator[Schedule]:
-        """Each query without a fault, and with a death before a commit."""
+        """Each query without a fault, and most with a death before a commit."""
+        yield from (Schedule(job=job) for job in REFUSABLE_ROWS)
         for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
             yield from self._of_other(job)
         if self.contract.rows == "append":  # else it would be open which of the rows of a key is the last one

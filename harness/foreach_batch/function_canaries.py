@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, KILL, anomalies_of, named_query
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, EARLY, KILL, anomalies_of
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.subject.claims import Claim
@@ -188,8 +188,7 @@ def _judged(
     """Why the canary, or the control (nothing expected), was misjudged."""
     ending, state, _ = follow(SimulatedQuery(contract, scratch, session), schedule)
     clear_folder(scratch.path)
-    ledger = named_query(schedule.job).ledger
-    found = [each.oracle for each in anomalies_of(ending, "append", ledger=ledger) if each.oracle != EARLY]
+    found = [each.oracle for each in anomalies_of(ending, "append", job=schedule.job) if each.oracle != EARLY]
     name = f"the {'canary' if expected else 'control'} {contract.given.write_batch.__name__}"
     if len(state.faults) < len(schedule.faults):
         yield f"{name} was not crashed at {schedule}: no run has passed it"

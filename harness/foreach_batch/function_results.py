@@ -161,7 +161,7 @@ def run_result(
     struck = schedule.faults if injected is None else injected
     counts_early = results is None or schedule.job == STANDARD
     fields = None if results is None else results.fields
-    ledger, ordered = named_query(schedule.job).ledger, Claim.ORDER_PER_KEY in contract.claims
+    ordered = Claim.ORDER_PER_KEY in contract.claims
     history: list[tuple[Any, ...]] = []
     for at, (start, point, batch) in enumerate(trail):
         history.append((at, f"batch {batch}", start, point, None))
@@ -173,7 +173,7 @@ def run_result(
         struck=struck,
         anomalies=tuple(
             each
-            for each in anomalies_of(ending, contract.rows, ordered=ordered, fields=fields, ledger=ledger)
+            for each in anomalies_of(ending, contract.rows, ordered=ordered, fields=fields, job=schedule.job)
             if counts_early or each.oracle != EARLY
         ),
         trace=[],

@@ -1,25 +1,36 @@
-"""A database refuses statements of a function, which goes on: what it passes over is lost."""
+"""What a target may refuse: statements of a function, and rows that it has no room for. What is passed over is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import ROWS
 from sinkproof.foreach_batch.faults_at_targets import refused_statements
 from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.function_campaign import SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.reports.document import SourceLine
+from sinkproof.reports.progress import SILENT
+from sinkproof.workload.jobs import REFUSABLE_ROWS
 
 from ...support.struck_functions import campaign, drivers
 
 SEND = "syscall(sendto socket)"
 REFUSED = REFUSED_STATEMENT.word
+ROWS_THAT_MAY_BE_REFUSED: Final = Stage(
+    name="rows that may be refused",
+    schedules=lambda campaign: [each for each in campaign.other_batches() if each.job in REFUSABLE_ROWS],
+)
 
 
 @pytest.mark.slow
@@ -46,6 +57,19 @@ def test_some_statements_of_each_line_are_refused() -> None:
     sent = [call(line, time, is_statement=time != 2) for line, time in ((3, 1), (3, 2), (3, 3), (3, 4), (3, 5), (8, 6))]
     assert [1, 6, 3, 5] == [fault.occurrence for fault in refused_statements(sent)]
     assert {REFUSED} == {fault.kind for fault in refused_statements(sent)}
+
+
+@pytest.mark.parametrize(("function", "found"), [("keep_255_characters", ["O12"]), ("refuse_long_values", [])])
+def test_long_values_are_kept_or_refused_aloud(
+    function: str, found: list[str], query: Callable[..., SimulatedQuery]
+) -> None:
+    simulated = query(function, module="long_values")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out([ROWS_THAT_MAY_BE_REFUSED])
+    assert found == [each.oracle for each in results.findings if each.claimed]
+    assert all(each.schedule == "job=long-values no-fault" for each in results.findings if each.claimed)
+    assert [] == results.unknowns
+    assert [len(REFUSABLE_ROWS)] == [stage.run for stage in results.coverage.stages]
 
 
 def call(line: int, number: int, *, is_statement: bool) -> CallToTarget:
