@@ -22,6 +22,7 @@ from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
 from sinkproof.foreach_batch.simulated_batches import CrashState, Trail, put_back, read
 from sinkproof.foreach_batch.watched_query import ENTRY, CallsPassed, CallToTarget, NotRun, Order, WatchedDriver
 from sinkproof.judging.oracle import Observation
+from sinkproof.reports.document import SourceLine
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, freeze_folder
 
@@ -51,6 +52,7 @@ class StruckDriver(WatchedDriver):
 
     def __init__(self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str) -> None:
         self.struck: Act | None = None  # in this run
+        self.struck_line: SourceLine | None = None  # of the function, that has made the call
         self.dies_at: tuple[str, int] | None = None  # a point that is no call, and its occurrence
         record = CallsToTarget()
         super().__init__(server, contract, scratch, folder=folder, record=record, to_servers=True, entry=entry)
@@ -63,7 +65,7 @@ class StruckDriver(WatchedDriver):
 
     def strike(self, state: CrashState, fault: Fault, act: Act, *, job: str) -> Observation | None:
         """How the run ended; None: the driver died, or waits for `close`. `struck` tells whether the call was met."""
-        self.struck = None
+        self.struck, self.struck_line = None, None
         self.watch.take_points()
         if is_system_call(fault.point):
             self.watch.arm(fault.point, fault.occurrence - state.passed[fault.point], act)
@@ -89,7 +91,7 @@ class StruckDriver(WatchedDriver):
         return self.struck is Act.KILL
 
     def react(self) -> None:
-        self.struck = self.watch.take_strike()
+        self.struck, self.struck_line = self.watch.take_strike(), self.record.line
         if not self._is_killed():  # else what the JVM and the workers do next waits for their death
             self.watch.go_on()
 
@@ -138,7 +140,7 @@ class StruckDrivers:
             raise NotRun("its driver died of an error of one call")
         ending.committed = read(self.contract, self.scratch, ending)
         faults = (*state.faults, fault) if driver.struck is not None else state.faults
-        return ending, CrashState(target={}, faults=faults, line=driver.record.line), driver.record.trail
+        return ending, CrashState(target={}, faults=faults, line=driver.struck_line), driver.record.trail
 
     def _begin(self, state: CrashState) -> None:
         if not state.faults:

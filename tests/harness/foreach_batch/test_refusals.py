@@ -49,6 +49,9 @@ def test_a_database_refuses_statements(
         refused = [Schedule((fault,)) for fault in refused_statements(inside.calls())]
         endings = [follow(simulated, schedule, inside=inside) for schedule in refused]
     assert [1, 1, 1] == [len(state.faults) for _, state, _ in endings]
+    assert {'self.connection.sendall(b"".join(map(_command, commands)))'} == {
+        state.line and state.line.text for _, state, _ in endings
+    }
     assert [""] * 3 == [ending.failure for ending, _, _ in endings]
     assert {ROWS - len(found)} == {len({*ending.committed}) for ending, _, _ in endings}
 
