@@ -1,4 +1,4 @@
-"""Moves the wall clock of this process; the monotonic clock goes on undisturbed.
+"""Moves the wall clock of this process. The monotonic clock goes on undisturbed, unless time goes by in an attempt.
 
 Python code sees the moved clock, in `time`, `datetime` and `uuid`, and in SQLite by connections of Python. Other native
 code and other processes see the true one.
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 
+from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead
 from sinkproof.chaos.wall_clock import Moved, WallClock
 
 imported = sys.modules.get("pytest")
@@ -24,13 +25,15 @@ if imported is None:
 class MovedClock:
     """The wall clock of this process, from now on."""
 
-    def __init__(self, clock: WallClock, seconds: float) -> None:
+    def __init__(self, clock: WallClock, seconds: float, *, for_life: bool = False) -> None:
+        """`for_life`: of this process, which is an attempt's."""
         if clock.zone:
             os.environ["TZ"] = clock.zone
             time.tzset()
         self._start, self._shown = clock.start, seconds
         self._travel = travel(clock.start + seconds, tick=True)
         self._traveller = self._travel.start()
+        self._steady = ClocksAhead(STEADY_CLOCKS) if clock.passes and for_life else None
         Moved.is_moved = True
 
     def stop(self) -> None:
@@ -42,5 +45,8 @@ class MovedClock:
         """The clock ticks on by itself between two calls, so it goes back only if `seconds` do."""
         shown, self._shown = self._shown, seconds
         then = self._start + seconds
-        if seconds < shown or then > time.time():
+        ahead = then - time.time()
+        if seconds < shown or ahead > 0:
             self._traveller.move_to(then)
+        if self._steady is not None and ahead > 0:
+            self._steady.seconds += ahead

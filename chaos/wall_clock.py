@@ -28,10 +28,12 @@ class WallClock:
     """What an attempt's wall clock shows: `start` (seconds since 1970) and what its `context.clock` shows.
 
     `zone`: the time zone, as POSIX writes it, so that no database of time zones is needed; "": the machine's own.
+    `passes`: time goes by while attempts live, so that their monotonic clocks show it, too.
     """
 
     start: float
     zone: str = ""
+    passes: bool = False
 
     def date_files(self, folder: Path, seconds: float) -> None:
         """Gives the moved time to files that bear the true one: what was written since the last call."""

@@ -11,7 +11,7 @@ from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import lines_to_strike, too_few_struck
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.reports.document import OutwardCalls, ShellResult
-from sinkproof.subject.expiries_in_code import expiries_in
+from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
 from sinkproof.subject.reachable_lines import (
     MARK,
     Duty,
@@ -211,7 +211,8 @@ def _expiring(subject: SubjectProgress) -> str:
         return ""
     if contract.expires_after is not None:
         return ""
-    for place in expiries_in(subject.own_code.files, subject.lines_passed):
+    files = subject.own_code.files
+    for place in (*expiries_in(files, subject.lines_passed), *expiries_beside(files)):
         return (
             f"{place} sets an expiry at a server, or goes by its clock, which is not moved: no run has reached it. "
             "Let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"

@@ -30,6 +30,7 @@ def rare_situations(campaign: CampaignView) -> Iterator[Schedule]:
             evenly(removed, ZOMBIES_MOST),
             first.values(),
             (Schedule(job=job) for job in (*PLAIN_JOBS, EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS)),
+            high_yield.exact_sizes(campaign),
             single_faults.errors_in_reused_processes(campaign),
             high_yield.longer_generations(campaign),
             high_yield.many_pending_checkpoints(campaign),

@@ -35,7 +35,7 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.subject.numbers_in_code import widths_of_padded_numbers
+from sinkproof.subject.numbers_in_code import numbers_between, widths_of_padded_numbers
 from sinkproof.workload.jobs import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
@@ -65,6 +65,7 @@ from sinkproof.workload.jobs import (
     WALL_CLOCK_JOBS,
     YEAR_END_JOB,
 )
+from sinkproof.workload.made_jobs import EXACT_MOST, exact_name
 from sinkproof.workload.rows import SINKS
 
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
@@ -75,6 +76,7 @@ CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
 # Not each case is a statement of its own.
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
+SIZE_LEAST, SIZES_MOST = 2, 6
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
@@ -220,7 +222,13 @@ def _in_plain_jobs(campaign: CampaignView, decided: list[Fault]) -> list[Schedul
     if campaign.has_breakable_service:
         return [*(Schedule(job=job) for job in (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB)), *long[1:]]
     rare = [job for job in RARE_ONCE if job != LONG_IDLE_JOB or campaign.contract.expires_after is None]
-    return [*(Schedule(job=job) for job in (*PLAIN_JOBS, *rare)), *long]
+    return [*(Schedule(job=job) for job in (*PLAIN_JOBS, *rare)), *exact_sizes(campaign), *long]
+
+
+def exact_sizes(campaign: CampaignView) -> list[Schedule]:
+    """The last page, or chunk, is full where a number in the code is the size of one: the largest such numbers."""
+    sizes = numbers_between(campaign.runner.files, SIZE_LEAST, EXACT_MOST)[:SIZES_MOST]
+    return [Schedule(job=exact_name(size)) for size in sizes]
 
 
 def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:

@@ -1,5 +1,5 @@
 """Where a sink's own code sets an expiry at a server, or goes by its clock: in calls of clients, statements of CQL and
-SQL, scripts of Redis.
+SQL, scripts of Redis; and in files of such statements beside it.
 
 The clocks of servers and databases are not moved, so no run reaches what happens then. Unless a contract says so, it is
 not examined.
@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 from sinkproof.subject.names_in_code import executed_points
@@ -35,12 +36,27 @@ CLOCK: Final = (
     r"|\b(?:current_timestamp|sysdate)\b|'now')"
 )
 BY_CLOCK: Final = re.compile(rf"\bWHERE\b.*(?:[<>]=?[^<>]{{0,60}}?{CLOCK}|{CLOCK}.*[<>])", re.IGNORECASE | re.DOTALL)
+STATEMENTS: Final = frozenset({".cql", ".lua", ".sql"})
+COMMENT: Final = re.compile(r"(?:--|//).*")
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
     """Points of executed lines. `files`: path -> name in points; `executed`: points."""
     return executed_points(files, executed, lines_in=_places)
+
+
+def expiries_beside(files: Mapping[str, str]) -> list[str]:
+    """Places in files of statements that the code names, such as `marks.sql:3`."""
+    code = [Path(path).read_text(errors="replace") for path in files]
+    beside = {file for path in files for file in Path(path).parent.rglob("*") if file.suffix in STATEMENTS}
+    named = (file for file in sorted(beside) if any(file.name in text or file.stem in text for text in code))
+    return [
+        f"{file.name}:{number}"
+        for file in named
+        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
+        if any(pattern.search(COMMENT.sub("", line)) for pattern in (IN_TEXT, BY_CLOCK))
+    ]
 
 
 @lru_cache(maxsize=FILES_KNOWN_MOST)

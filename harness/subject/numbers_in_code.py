@@ -47,9 +47,14 @@ IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3})
 
 def has_number_between(files: Collection[str], least: int, most: int) -> bool:
     """In these files of Python, or in files of settings that lie beside them."""
+    return bool(numbers_between(files, least, most))
+
+
+def numbers_between(files: Collection[str], least: int, most: int) -> list[int]:
+    """Likewise; in falling order."""
     folders = {Path(path).parent for path in files}
-    found = (*map(numbers_in, files), *map(numbers_in_settings, folders))
-    return any(least <= number <= most for numbers in found for number in numbers)
+    found = frozenset[int]().union(*map(numbers_in, files), *map(numbers_in_settings, folders))
+    return sorted((number for number in found if least <= number <= most), reverse=True)
 
 
 def long_wait_seconds(files: Collection[str]) -> float:

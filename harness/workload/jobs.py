@@ -32,6 +32,7 @@ from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
+    FAR_TIMES_INPUT,
     HUNDREDS_OF_CHECKPOINTS_INPUT,
     IN_TURN_INPUT,
     LARGE_BATCHES_INPUT,
@@ -54,7 +55,7 @@ from sinkproof.workload.rows import (
     TWELVE_SINKS_INPUT,
     UNEVEN_INPUT,
 )
-from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, TRUE_SECONDS, YEAR_END
+from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, DAYS_PASS, TRUE_SECONDS, YEAR_END
 
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 LATE: Final = Timing(suspended=ZOMBIE_LATE_MS)  # zombies are
@@ -108,6 +109,7 @@ LONG_KEYS_JOB: Final = "long-keys"
 LONG_VALUES_JOB: Final = "long-values"
 NULL_CHARACTERS_JOB: Final = "null-characters"
 LARGE_OFFSETS_JOB: Final = "large-offsets"
+FAR_TIMES_JOB: Final = "far-times"
 EMPTY_BATCHES_JOB: Final = "empty-batches"
 LONG_IDLE_JOB: Final = "long-idle"
 TWELVE_SINKS_JOB: Final = "twelve-sinks"
@@ -124,9 +126,7 @@ DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
 FAILING_READS_JOB: Final = "failing-reads"
 OTHER_LISTINGS_JOB: Final = "other-listings"
 PIECES_JOB: Final = "pieces"
-
 TOGETHER: Final = "+"  # joins the names of two jobs
-
 JOBS: Final = (STANDARD, SPARSE_JOB)
 RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
 UNEVENLY_RESCALED_JOBS: Final = (THREE_TO_TWO_JOB, TWO_TO_FIVE_JOB, FIVE_TO_THREE_JOB, FOUR_TO_ONE_JOB)
@@ -134,7 +134,7 @@ VIRTUAL_JOBS: Final = (  # run by a simulated engine only
     *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
     *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
 )
-REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, LONG_VALUES_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB)
+REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, LONG_VALUES_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB, FAR_TIMES_JOB)
 REFUSABLE_JOBS: Final = (*REFUSABLE_ROWS, ONE_LARGE_CHECKPOINT_JOB, LARGE_VALUES_JOB)  # a target may do so, by an error
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
@@ -179,8 +179,7 @@ EVERY_JOB: Final = {
     FIVE_TO_THREE_JOB: _spec("five sink subtasks, and restored with three", plan=with_sinks(5), later=with_sinks(3)),
     FOUR_TO_ONE_JOB: _spec("four sink subtasks, and restored with one", plan=with_sinks(4), later=with_sinks(1)),
     ZOMBIE_LATE_JOB: _spec(
-        "a suspended attempt resumes after newer attempts have completed one or two checkpoints",
-        timing=LATE,
+        "a suspended attempt resumes after newer attempts have completed one or two checkpoints", timing=LATE
     ),
     SLOW_DETECTION_JOB: _spec(
         "a suspended attempt is replaced only after the checkpoint that it voted for is complete",
@@ -251,11 +250,12 @@ EVERY_JOB: Final = {
     LONG_VALUES_JOB: _spec("values of 5,000 characters, and of 140,000 bytes", source=LONG_VALUES_INPUT),
     NULL_CHARACTERS_JOB: _spec("values that hold the character of number 0", source=NULL_CHARACTERS_INPUT),
     LARGE_OFFSETS_JOB: _spec("offsets need more than 31 bits, or 15 digits", source=LARGE_OFFSETS_INPUT),
+    FAR_TIMES_JOB: _spec("event times from 1901 to after 2106, 20 years apart", source=FAR_TIMES_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
         "25 hours pass between two batches",
         timing=Timing(pace=int(OUTAGE_SECONDS * 1000)),
-        wall_clock=DAY_BEFORE,
+        wall_clock=DAYS_PASS,
     ),
     TWELVE_SINKS_JOB: _spec(
         "twelve sink subtasks",

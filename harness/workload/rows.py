@@ -61,6 +61,9 @@ FIRST_OFFSETS: Final = _first_offsets()
 # Numbers of 32 bits, with a sign or without, end before one of them, and texts of 14 digits, as Lua writes numbers.
 # What JavaScript keeps exactly ends after them, and so do 48 bits below the number of the split.
 LARGE_OFFSETS: Final = (3_000_000_000, 1 << 47)
+# Times of 32 bits begin in 1901, and end in 2038 or, without a sign, in 2106; many types of databases begin in 1970.
+EARLIEST_MS: Final = -2_177_452_800_000 + 1  # in 1901; not a whole second
+YEARS_APART_MS: Final = 20 * 365 * 86_400_000 - 1501
 
 
 def make_row(split: int, offset: int) -> Row:
@@ -205,6 +208,10 @@ def make_row_of_large_offset(split: int, offset: int) -> Row:
     return row._replace(offset=offset, value=f"v{split}.{offset}")
 
 
+def make_row_of_far_time(split: int, offset: int) -> Row:
+    return make_row(split, offset)._replace(event_time_ms=EARLIEST_MS + offset * YEARS_APART_MS)
+
+
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
     """Two batches of a source, which are a checkpoint, have a row for each of the sinks."""
     at = offset + split // SPLITS % BATCHES_PER_CHECKPOINT * (TWELVE_SINKS // BATCHES_PER_CHECKPOINT)
@@ -272,6 +279,7 @@ MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_
 LONG_KEYS_INPUT: Final = _input(make_row_of_long_key)
 LONG_VALUES_INPUT: Final = _input(make_row_of_long_value)
 NULL_CHARACTERS_INPUT: Final = _input(make_row_with_null_characters)
+FAR_TIMES_INPUT: Final = _input(make_row_of_far_time)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT
 )

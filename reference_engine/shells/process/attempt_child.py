@@ -301,7 +301,7 @@ class _Inner:
         if self.wall_clock is None:
             from sinkproof.chaos.moved_clock import MovedClock
 
-            self.wall_clock = MovedClock(clock, self.now)
+            self.wall_clock = MovedClock(clock, self.now, for_life=True)
         self.wall_clock.show(self.now)
 
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, Queue
 from threading import Condition
-from types import ModuleType
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
+from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead, replace_everywhere
 
 # A thread waits at a line until its attempt has answered so many calls, in which it writes, votes and may be killed; it
 # waits no longer than this, at one line and in all.
@@ -35,8 +35,7 @@ OVERTAKEN_AT_A_LINE: Final = 2  # at each line two threads are overtaken: the fi
 GIVING_WAY_SECONDS: Final = 0.003  # at each line: an attempt that was woken waits so long for a core
 GIVING_WAY_SECONDS_IN_ALL: Final = 0.2  # less than the engine's patience
 HURRIED_TIMES: Final = 100
-CLOCKS: Final = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
-SECOND_NS: Final = 1e9
+CLOCKS: Final = ("time", "time_ns", *STEADY_CLOCKS)
 IMPATIENT_ANSWERS: Final = 2  # when so many calls were answered, a thread that waits for long goes on
 
 
@@ -162,27 +161,19 @@ class ImpatientThreads(ThreadPace):
 
 class HurriedSleep(ThreadPace):
     """What sleeps wakes up after a hundredth of the time, and finds that all of it has passed on the clocks of its
-    process: an attempt that polls for minutes is done in seconds. Patches the standard library for the life of this
-    process. What Python itself does not time goes on as it did, and so do dates (`datetime`).
+    process: an attempt that polls for minutes is done in seconds. Dates (`datetime`) go on as they did.
     """
 
     def __init__(self, calls: Calls) -> None:
         super().__init__(calls)
-        self.ahead_seconds = 0.0
-        for name in CLOCKS:
-            clock = vars(time)[name]
-            replace_everywhere(name, clock, partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0))
+        self.clocks = ClocksAhead(CLOCKS)
         sleep = vars(time)["sleep"]
         replace_everywhere("sleep", sleep, partial(self._sleep, sleep))
-
-    def _read(self, clock: Callable[[], float], unit: float) -> float:
-        shown = clock()
-        return shown + type(shown)(self.ahead_seconds * unit)
 
     def _sleep(self, sleep: Callable[[float], None], seconds: float) -> None:
         slept = seconds / HURRIED_TIMES
         sleep(slept)
-        self.ahead_seconds += seconds - slept
+        self.clocks.seconds += seconds - slept
 
     def hold(self, point: str) -> None:
         """Not at points."""
@@ -205,15 +196,6 @@ PACES: Final[dict[str, Callable[[Calls], ThreadPace]]] = {
     "impatient": ImpatientThreads,
     "hurried": HurriedSleep,
 }  # in recipes
-
-
-def replace_everywhere(name: str, original: Callable[..., Any], instead: Callable[..., Any]) -> None:
-    """In its module, and in those that have imported it from there. Attributes that a module makes are not asked for:
-    it may import others then.
-    """
-    for module in list(sys.modules.values()):
-        if isinstance(module, ModuleType) and vars(module).get(name) is original:
-            setattr(module, name, instead)
 
 
 def is_waiting(thread: int) -> bool:

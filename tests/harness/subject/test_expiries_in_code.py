@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.expiries_in_code import expiries_in
+from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
 
 BOTH = {"line(sink.py:4)", "line(sink.py:5)"}
 
@@ -85,3 +85,23 @@ def test_a_text_outside_of_functions_counts_where_one_names_it(tmp_path: Path) -
     before = "SCRIPT = \"redis.call('EXPIRE', KEYS[1], 60)\""
     assert ["line(sink.py:4)"] == found(tmp_path, "self.redis.eval(SCRIPT)", before=before)
     assert [] == found(tmp_path, "self.redis.eval(OTHER)", before=before)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "places"),
+    [
+        ("parts.lua", "-- PSETEX is used\nredis.call('PSETEX', mark, 60000, '1')\n", ["parts.lua:2"]),
+        ("parts.lua", "redis.call('SET', mark, '1') -- without EX\n", []),
+        ("old/parts.sql", "DELETE FROM done\nWHERE at < now() - interval '1 hour'\n", ["parts.sql:2"]),
+        ("others.lua", "redis.call('PSETEX', mark, 60000, '1')\n", []),
+        ("parts.txt", "redis.call('PSETEX', mark, 60000, '1')\n", []),
+    ],
+)
+def test_files_of_statements_that_the_code_names_are_looked_through(
+    name: str, text: str, places: list[str], tmp_path: Path
+) -> None:
+    file, beside = tmp_path / "sink.py", tmp_path / name
+    file.write_text("SCRIPTS = Path(__file__).with_name('parts.lua')\n")
+    beside.parent.mkdir(exist_ok=True)
+    beside.write_text(text)
+    assert places == expiries_beside({str(file): "sink.py"})
