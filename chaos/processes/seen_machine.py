@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import md5
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from sinkproof.chaos.processes.files_of_hosts import on_own_host
@@ -26,6 +26,7 @@ FIRST: Final = 1  # the id of a container's first process
 TRUE_NAMES: Final = frozenset({socket.gethostname(), os.uname().nodename, platform.node()})
 ZONES: Final = ("EAST-9", "WEST10")
 CORES: Final = (4, 2)
+Functions = Mapping[ModuleType, Mapping[str, Callable[..., Any]]]  # to be shown, by module and name
 
 
 class _Instead(ModuleType):
@@ -91,8 +92,22 @@ def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, share
     """The same, on the host of this attempt alone; a successor has another time zone, and other cores. `shared`: the
     folder of all.
     """
-    cores = CORES[(subtask + generation) % len(CORES)]
-    name, true_uname = f"host-{subtask}-{generation}", os.uname()
+    cores, name = CORES[(subtask + generation) % len(CORES)], f"host-{subtask}-{generation}"
+    locks = {each: _unless_local(getattr(fcntl, each), shared) for each in ("flock", "lockf")}
+    counts: dict[str, Callable[..., Any]] = {
+        "cpu_count": lambda: cores,
+        "sched_getaffinity": lambda _: set(range(cores)),
+    }
+    be_named(name, files, others={os: counts, fcntl: locks})
+    for each, lock in locks.items():
+        setattr(fcntl, each, lock)
+    os.environ.update(HOSTNAME=name, TZ=ZONES[(subtask + generation) % len(ZONES)])
+    time.tzset()
+
+
+def be_named(name: str, files: Collection[str], *, others: Functions = MappingProxyType({})) -> None:
+    """This host has that name, for these modules, and other functions are what they are in `others`."""
+    true_uname = os.uname()
 
     def uname() -> os.uname_result:
         return os.uname_result((true_uname[0], name, *true_uname[2:]))
@@ -100,17 +115,8 @@ def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, share
     def named(*_: str) -> str:
         return name
 
-    locks = {each: _unless_local(getattr(fcntl, each), shared) for each in ("flock", "lockf")}
     names = {"gethostname": named, "getfqdn": named}
-    counts: dict[str, Callable[..., Any]] = {
-        "cpu_count": lambda: cores,
-        "sched_getaffinity": lambda _: set(range(cores)),
-    }
-    _show(files, {os: {"uname": uname, **counts}, socket: names, platform: {"node": named}, fcntl: locks})
-    for each, lock in locks.items():
-        setattr(fcntl, each, lock)
-    os.environ.update(HOSTNAME=name, TZ=ZONES[(subtask + generation) % len(ZONES)])
-    time.tzset()
+    _show(files, {**others, os: {**others.get(os, {}), "uname": uname}, socket: names, platform: {"node": named}})
     for module in _modules_of(files):  # `HOST = socket.gethostname()`
         texts = {variable: value for variable, value in vars(module).items() if isinstance(value, str)}
         vars(module).update({variable: name for variable, value in texts.items() if value in TRUE_NAMES})
@@ -127,7 +133,7 @@ def _unless_local(lock: Callable[..., Any], shared: Path) -> Callable[..., Any]:
     return granted
 
 
-def _show(files: Collection[str], instead: Mapping[ModuleType, Mapping[str, Callable[..., Any]]]) -> None:
+def _show(files: Collection[str], instead: Functions) -> None:
     """Modules and functions, in whatever variable of a module of these files they are."""
     shown: dict[int, Any] = {id(module): _Instead(module, functions) for module, functions in instead.items()}
     for module, functions in instead.items():

@@ -41,6 +41,8 @@ from sinkproof.workload.rows import (
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
     LARGE_BATCHES_INPUT,
+    NULL_KEYS_INPUT,
+    RECENT_INPUT,
     SHARED_KEYS_INPUT,
     TWELVE_OF_BOTH_INPUT,
     make_edge_case_row,
@@ -61,6 +63,8 @@ LARGE_BATCH_ROWS: Final = 2400
 FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
 SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
+NULL_KEYS_JOB: Final = "null-keys"
+MAY_BE_REFUSED: Final = (*REFUSABLE_ROWS, NULL_KEYS_JOB)
 LATER_IDS: Final = {f"batch-ids-{10**width - 2}": 10**width - 2 for width in range(1, 7)}  # the third has a digit more
 # Batches of one row. The last query is for batch numbers that are padded to three digits.
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500, 1020)}
@@ -164,11 +168,15 @@ QUERIES: Final[Mapping[str, Query]] = {
     FAR_LARGER_DATA_JOB: _in_equal_batches(FAR_LARGER_INPUT, "40,000 rows in each batch"),
     RETRIED_TASK_JOB: Query(sentence="a task of Spark has done its work, dies, and is run again", task_dies=True),
     SMALLER_CLUSTER_JOB: Query(
-        sentence="a restart has two cores instead of five, and batches have as many partitions", cores=(5, PARTITIONS)
+        sentence="a restart is on another host, and has two cores instead of five; batches have as many partitions",
+        cores=(5, PARTITIONS),
     ),
-    OUTAGE_JOB: Query(
-        sentence="a day and an hour pass before each restart", wall_clock=DAY_BEFORE, outage_seconds=OUTAGE_SECONDS
+    OUTAGE_JOB: replace(
+        _in_equal_batches(RECENT_INPUT, "a day and an hour pass before each restart; event times are recent"),
+        wall_clock=DAY_BEFORE,
+        outage_seconds=OUTAGE_SECONDS,
     ),
+    NULL_KEYS_JOB: _in_equal_batches(NULL_KEYS_INPUT, "some keys are NULL"),
 }
 
 
@@ -185,7 +193,7 @@ def anomalies_of(
     that was not recorded. `rows`, `ordered`: as the contract claims. `fields`: that the reader shows, as a run without
     faults tells. `job`: names the batches; some of them the function may refuse by an error.
     """
-    seen = replace(ending, finished=not ending.failure, kinds=[REFUSABLE] if job in REFUSABLE_ROWS else [])
+    seen = replace(ending, finished=not ending.failure, kinds=[REFUSABLE] if job in MAY_BE_REFUSED else [])
     found = judge(named_query(job).ledger, seen, rows=rows, ordered=ordered, fields=fields)
     return still_promised(found, seen, claims=NO_CLAIM)
 

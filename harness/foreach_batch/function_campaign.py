@@ -24,6 +24,7 @@ from sinkproof.foreach_batch.certifying_query import (
     LARGE_BATCH_ROWS,
     LATER_IDS,
     LONG_QUERIES,
+    NULL_KEYS_JOB,
     QUERIES,
     SMALLER_CLUSTER_JOB,
     TWELVE_BATCHES,
@@ -121,9 +122,6 @@ class SimulatedFunctionCampaign(Campaign):
         self.results.progress.step(schedule, 0)
         self.stage.run += 1
 
-    def crash_once(self) -> None:
-        self.exploration.crash_once()
-
     @contextmanager
     def _watching(self) -> Iterator[None]:
         self.stop_if_asked()
@@ -196,7 +194,7 @@ class SimulatedFunctionCampaign(Campaign):
         for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
             yield from self._of_other(job)
         if self.contract.rows == "append":  # else it would be open which of the rows of a key is the last one
-            yield Schedule(job=SHARED_KEYS_JOB)
+            yield from (Schedule(job=job) for job in (SHARED_KEYS_JOB, NULL_KEYS_JOB))
 
     def far_larger_batches(self) -> Iterator[Schedule]:
         """Where a number in the code may begin to matter there; without a death where statements have not run."""
@@ -322,7 +320,7 @@ ERRORS_ELSEWHERE: Final = Stage(
     schedules=errors_elsewhere,
 )
 SIMULATED_FUNCTION_PLAN: Final[Plan] = (
-    Stage(name="a crash at every point and line of every batch", explore=SimulatedFunctionCampaign.crash_once),
+    Stage(name="a crash at every point and line of every batch", explore=lambda each: each.exploration.crash_once()),
     *ERRORS_AND_OTHER_BATCHES,
     FAR_LARGER_BATCHES,
     MANY_MORE_BATCHES,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SETTING: Final = "spark.sql.session.timeZone"
 ZONES: Final = {False: "-11:00", True: "+13:00"}  # a day apart, at each moment
 CORES: Final = "spark.default.parallelism"  # what a session says, unless it is told how many there are
+OTHER_HOST: Final = "another-host"  # of a restart
 SHUFFLED: Final = "spark.sql.shuffle.partitions"
 SETS_A_ZONE: Final = re.compile(r"\s*set\s+(?:time\s+zone|spark\.sql\.session\.timezone)\b", re.IGNORECASE)
 ASKED: Final = re.compile(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.lines import LineTracer, line_on_stack
 from sinkproof.chaos.points import is_line
+from sinkproof.chaos.processes.seen_machine import be_named
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault
 from sinkproof.foreach_batch.batch_state_machine import BatchEvent, BatchPhase, MicroBatches
 from sinkproof.foreach_batch.certifying_query import (
@@ -39,7 +40,7 @@ from sinkproof.foreach_batch.certifying_query import (
 from sinkproof.foreach_batch.failing_jobs import FAILING, failing_if_told, fails_jobs, let_jobs_fail
 from sinkproof.foreach_batch.outside_points import outside_points
 from sinkproof.foreach_batch.retried_tasks import clock_of_workers
-from sinkproof.foreach_batch.seen_by_spark import cluster_of_cores, day_of_spark
+from sinkproof.foreach_batch.seen_by_spark import OTHER_HOST, cluster_of_cores, day_of_spark
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Observation, named
@@ -159,6 +160,8 @@ class SimulatedQuery:
         outside = outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files)
         with outside, cluster_of_cores(self.session, self._cores):
             self._start_driver()
+            if self._cores and state.faults:
+                be_named(OTHER_HOST, self.contract.given.files)
             while self.query != MicroBatches(len(self.input.batches)) and not (self._ending.failure or self._is_over):
                 if self.query.phase is BatchPhase.COMMITTED:
                     self.query = self.query.after(BatchEvent.PLAN)

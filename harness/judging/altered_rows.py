@@ -142,10 +142,12 @@ def _cell(row: Any, place: int) -> Any:
         return MISSING
 
 
-def _same(cell: Any, sent: str | int) -> bool:
+def _same(cell: Any, sent: str | int | None) -> bool:
     """Bytes are the UTF-8 of a text."""
     if isinstance(sent, str) and isinstance(cell, (bytes, bytearray, memoryview)):
         return bytes(cell) == sent.encode()
+    if sent is None:
+        return True  # readers show NULL in many ways
     return isinstance(cell, str if isinstance(sent, str) else (int, float)) and bool(cell == sent)
 
 

@@ -2,8 +2,7 @@
 
 Two sources, two sinks, a keyed exchange between them, three checkpoints, unequal latencies, repeated keys. In the
 standard job checkpoints overlap: rows of the next one are written, or even acknowledged, before one is complete. Each
-other job differs from it in one way, which its sentence in `EVERY_JOB` says. Checkpoints are cut by offset, so that
-what a crash leaves does not depend on when the job was restarted.
+other job differs in one way, which its sentence in `EVERY_JOB` says. Checkpoints are cut by offset, in restarts too.
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ from sinkproof.workload.rows import (
     NULL_CHARACTERS_INPUT,
     ONE_LARGE_INPUT,
     REBATCHED_INPUT,
+    RECENT_INPUT,
     SHARED_KEYS_INPUT,
     SPARSE_INPUT,
     STANDARD_INPUT,
@@ -222,7 +222,9 @@ EVERY_JOB: Final = {
         configuration=PERIODIC,
         timing=Timing(pace=PERIODIC_PACE_MS),
     ),
-    OUTAGE_JOB: _spec("25 hours pass before each restart", outage_seconds=OUTAGE_SECONDS, wall_clock=DAY_BEFORE),
+    OUTAGE_JOB: _spec(
+        "25 hours pass before each restart", source=RECENT_INPUT, outage_seconds=OUTAGE_SECONDS, wall_clock=DAY_BEFORE
+    ),
     LATE_SETTLING_JOB: _spec(
         "settle() is called late: the next checkpoint is complete by then",
         timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
@@ -253,9 +255,7 @@ EVERY_JOB: Final = {
     FAR_TIMES_JOB: _spec("event times from 1901 to after 2106, 20 years apart", source=FAR_TIMES_INPUT),
     EMPTY_BATCHES_JOB: _spec("some batches are empty", plan=also_empty_batches()),
     LONG_IDLE_JOB: _spec(
-        "25 hours pass between two batches",
-        timing=Timing(pace=int(OUTAGE_SECONDS * 1000)),
-        wall_clock=DAYS_PASS,
+        "25 hours pass between two batches", timing=Timing(pace=int(OUTAGE_SECONDS * 1000)), wall_clock=DAYS_PASS
     ),
     TWELVE_SINKS_JOB: _spec(
         "twelve sink subtasks",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
+from sinkproof.workload.wall_clocks import DAY_BEFORE
 
 SPLITS: Final = 2
 SINKS: Final = 2
@@ -19,6 +20,7 @@ BATCHES_PER_CHECKPOINT: Final = 2
 BATCH_ROWS: Final = 2
 ROWS_PER_SPLIT: Final = 3 * BATCHES_PER_CHECKPOINT * BATCH_ROWS
 KEYS_PER_SPLIT: Final = 5
+RECENT_APART_MS: Final = (100 * 60 * 1000, 1000)
 EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
 MANY_CHECKPOINTS: Final = 12  # each batch has one row
 DOZENS_OF_CHECKPOINTS: Final = 60
@@ -212,6 +214,18 @@ def make_row_of_far_time(split: int, offset: int) -> Row:
     return make_row(split, offset)._replace(event_time_ms=EARLIEST_MS + offset * YEARS_APART_MS)
 
 
+def make_recent_row(split: int, offset: int) -> Row:
+    """Its event time is some hours before the wall clock of an outage begins, or seconds in the second split."""
+    ago_ms = (ROWS_PER_SPLIT - offset) * RECENT_APART_MS[split]
+    return make_row(split, offset)._replace(event_time_ms=int(1000 * DAY_BEFORE.start) - ago_ms)
+
+
+def make_row_of_null_key(split: int, offset: int) -> Row:
+    """Every third key is NULL, as records of Kafka may lack one: in DataFrames only."""
+    key: Any = None if offset % 3 == 1 else make_row(split, offset).key
+    return make_row(split, offset)._replace(key=key)
+
+
 def make_row_for_twelve_sinks(split: int, offset: int) -> Row:
     """Two batches of a source, which are a checkpoint, have a row for each of the sinks."""
     at = offset + split // SPLITS % BATCHES_PER_CHECKPOINT * (TWELVE_SINKS // BATCHES_PER_CHECKPOINT)
@@ -279,6 +293,8 @@ MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_
 LONG_KEYS_INPUT: Final = _input(make_row_of_long_key)
 LONG_VALUES_INPUT: Final = _input(make_row_of_long_value)
 NULL_CHARACTERS_INPUT: Final = _input(make_row_with_null_characters)
+RECENT_INPUT: Final = _input(make_recent_row)
+NULL_KEYS_INPUT: Final = _input(make_row_of_null_key)
 FAR_TIMES_INPUT: Final = _input(make_row_of_far_time)
 TWELVE_SINKS_INPUT: Final = _input(
     make_row_for_twelve_sinks, rows=3 * TWELVE_SINKS, batch_rows=TWELVE_SINKS // BATCHES_PER_CHECKPOINT

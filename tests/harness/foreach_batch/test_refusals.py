@@ -11,11 +11,11 @@ import pytest
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
-from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
 from sinkproof.foreach_batch.certifying_query import ROWS
 from sinkproof.foreach_batch.faults_at_targets import refused_statements
 from sinkproof.foreach_batch.followed_schedules import follow
-from sinkproof.foreach_batch.function_campaign import SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.watched_query import CallToTarget
@@ -31,6 +31,13 @@ ROWS_THAT_MAY_BE_REFUSED: Final = Stage(
     name="rows that may be refused",
     schedules=lambda campaign: [each for each in campaign.other_batches() if each.job in REFUSABLE_ROWS],
 )
+
+RARE: Final = [
+    Stage(
+        name="rows", schedules=lambda campaign: [each for each in campaign.other_batches() if each.job == "null-keys"]
+    ),
+    *(stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith(("a day", "a smaller"))),
+]
 
 
 @pytest.mark.slow
@@ -73,6 +80,25 @@ def test_long_values_are_kept_or_refused_aloud(
     assert all(each.schedule == "job=long-values no-fault" for each in results.findings if each.claimed)
     assert [] == results.unknowns
     assert [len(REFUSABLE_ROWS)] == [stage.run for stage in results.coverage.stages]
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        ("named_by_host", {("smaller-cluster", "O2")}),
+        ("with_key", {("null-keys", "O1")}),
+        ("fresh_and_late", {("outage", "O2")}),
+        ("fresh_and_late_by_one", set()),
+    ],
+)
+def test_rows_without_a_key_rows_that_grow_old_and_another_host(
+    function: str, found: set[tuple[str, str]], query: Callable[..., SimulatedQuery]
+) -> None:
+    simulated = query(function, module="rare_rows")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out(RARE)
+    assert found == {(parse(each.schedule).job, each.oracle) for each in results.findings if each.claimed}
+    assert [] == results.unknowns
 
 
 def call(line: int, number: int, *, is_statement: bool) -> CallToTarget:

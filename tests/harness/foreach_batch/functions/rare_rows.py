@@ -1,0 +1,50 @@
+"""Functions that are wrong for rows without a key, for rows that grow old, or on another host; and right siblings."""
+
+import json
+import socket
+import time
+from pathlib import Path
+
+LATE_SECONDS = 2 * 3600
+
+
+def named_by_host(df, batch_id):
+    """Wrong: another host adds a batch again."""
+    put(f"{batch_id}-{socket.gethostname()}", df.collect())
+
+
+def with_key(df, batch_id):
+    """Wrong: a row without a key is nowhere."""
+    put(f"{batch_id}-a", [row for row in df.collect() if row.key is not None and row.key < "k3"])
+    put(f"{batch_id}-b", [row for row in df.collect() if row.key is not None and row.key >= "k3"])
+
+
+def fresh_and_late(df, batch_id):
+    """Wrong: what has grown late meanwhile is in both, if a death comes in between."""
+    border, rows = 1000 * (vars(time)["time"]() - LATE_SECONDS), df.collect()
+    put_once(f"{batch_id}-fresh", [row for row in rows if row.event_time_ms >= border])
+    put_once(f"{batch_id}-late", [row for row in rows if row.event_time_ms < border])
+
+
+def fresh_and_late_by_one(df, batch_id):
+    """Right: both are as they are, or made anew."""
+    border, rows = 1000 * (vars(time)["time"]() - LATE_SECONDS), df.collect()
+    if not Path(f"{batch_id}-late.json").exists():
+        put(f"{batch_id}-fresh", [row for row in rows if row.event_time_ms >= border])
+        put(f"{batch_id}-late", [row for row in rows if row.event_time_ms < border])
+
+
+def put_once(name, rows):
+    if not Path(f"{name}.json").exists():
+        put(name, rows)
+
+
+def put(name, rows):
+    new = Path(f"{name}.new")
+    new.write_text(json.dumps([[row.split, row.offset] for row in rows]))
+    new.rename(f"{name}.json")
+
+
+def committed(scratch):
+    for file in sorted(scratch.path.glob("*.json")):
+        yield from json.loads(file.read_text())
