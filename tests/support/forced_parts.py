@@ -115,3 +115,31 @@ class PartsInFolderOfAnother(PartsInFolder):
     """Wrong: the attempt that made the folder may have died before it was forced to disk."""
 
     make = ForcedByItsMaker
+
+
+class SkippedIfThere(Forced):
+    """A part that is there is not published again."""
+
+    forces_again = False
+
+    def publish(self, marker: tuple[int, int], rows: Rows) -> None:
+        if not (self.folder / f"part-{marker[0]}-{marker[1]}").exists():
+            super().publish(marker, rows)
+        elif self.forces_again:
+            self.force(self.folder)
+
+
+class SkippedParts(ForcedParts):
+    """Wrong: the name of the part may not have been forced to disk before its attempt died."""
+
+    make = SkippedIfThere
+
+
+class ForcedIfThere(SkippedIfThere):
+    forces_again = True
+
+
+class PartsForcedAgain(ForcedParts):
+    """Right."""
+
+    make = ForcedIfThere

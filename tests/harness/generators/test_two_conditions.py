@@ -164,8 +164,16 @@ def test_power_is_lost_after_a_recovery_too(name: str, is_wrong: bool, tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("watch_of_system_calls")
-@pytest.mark.parametrize(("name", "is_wrong"), [("PartsInFolderOfAnother", True), ("PartsInFolder", False)])
-def test_power_is_lost_after_the_maker_of_a_folder_has_died(name: str, is_wrong: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_wrong"),
+    [
+        ("PartsInFolderOfAnother", True),
+        ("PartsInFolder", False),
+        ("SkippedParts", True),
+        ("PartsForcedAgain", False),
+    ],
+)
+def test_power_is_lost_after_the_maker_of_a_folder_or_file_has_died(name: str, is_wrong: bool, tmp_path: Path) -> None:
     def generator(campaign: Any) -> Iterator[Schedule]:
         return losses_after_deaths(campaign.traced_baseline, "lose-power")
 
