@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import md5
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
@@ -39,6 +40,10 @@ class _Instead(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Where it is sent to another process, it is the true module."""
+        return import_module, (self.__name__,)
 
 
 def be_in_a_container(files: Collection[str]) -> None:

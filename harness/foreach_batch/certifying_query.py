@@ -8,7 +8,7 @@ simulated one has the other queries of `QUERIES`, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,7 @@ from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.claims import Claim
+from sinkproof.subject.names_in_code import has_name
 from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
@@ -64,7 +65,15 @@ FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
 SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
 NULL_KEYS_JOB: Final = "null-keys"
-MAY_BE_REFUSED: Final = (*REFUSABLE_ROWS, NULL_KEYS_JOB)
+MANY_PARTITIONS_JOB: Final = "many-partitions"
+LOST_BLOCKS_JOB: Final = "lost-blocks"
+MAY_BE_REFUSED: Final = (*REFUSABLE_ROWS, NULL_KEYS_JOB, LOST_BLOCKS_JOB)  # by an error, as of a lost checkpoint
+SHUFFLE_PARTITIONS: Final = 200
+OF_PARTITIONS: Final = (
+    *("monotonically_increasing_id", "spark_partition_id", "partitionId", "getNumPartitions", "glom"),
+    *("foreachPartition", "mapPartitions", "mapPartitionsWithIndex", "mapInPandas", "mapInArrow"),
+)
+OF_CACHES: Final = ("cache", "persist", "localCheckpoint")
 LATER_IDS: Final = {f"batch-ids-{10**width - 2}": 10**width - 2 for width in range(1, 7)}  # the third has a digit more
 # Batches of one row. The last query is for batch numbers that are padded to three digits.
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500, 1020)}
@@ -96,6 +105,7 @@ class Query:
     """`sentence`: how it differs from the usual one. `batches`: how many rows each has. `outage_seconds` pass on
     `wall_clock` before a restart. `task_dies`: where an error is injected, in place of it. `cores`: of the cluster, and
     of that of a restart; 0: as many as there are. `split_by_split`: all rows of the first one come before the second's.
+    `loses_blocks`: what Spark has cached is gone at each line of the function.
     """
 
     sentence: str
@@ -106,6 +116,8 @@ class Query:
     task_dies: bool = False
     cores: tuple[int, int] = (0, 0)
     split_by_split: bool = False
+    partitions: int = 0  # of each batch; 0: few
+    loses_blocks: bool = False
     first_id: int = 0  # of its batches
 
     def identities(self, batch: int) -> list[Identity]:
@@ -176,6 +188,13 @@ QUERIES: Final[Mapping[str, Query]] = {
         wall_clock=DAY_BEFORE,
         outage_seconds=OUTAGE_SECONDS,
     ),
+    MANY_PARTITIONS_JOB: replace(
+        _in_equal_batches(LARGE_BATCHES_INPUT, f"{SHUFFLE_PARTITIONS} partitions in each batch, as after a shuffle"),
+        partitions=SHUFFLE_PARTITIONS,
+    ),
+    LOST_BLOCKS_JOB: Query(
+        sentence="what Spark has cached is lost before each line, with executors", loses_blocks=True
+    ),
     NULL_KEYS_JOB: _in_equal_batches(NULL_KEYS_INPUT, "some keys are NULL"),
 }
 
@@ -203,7 +222,14 @@ def frame_of_batch(session: SparkSession, query: Query, batch: int, *, cores: in
         first = sum(query.batches[:batch])
         return rows_of(session.range(first, first + query.batches[batch], 1, cores or PARTITIONS).toDF("value"))
     rows = [tuple(query.ledger.rows[identity]) for identity in query.identities(batch)]
-    return session.createDataFrame(rows, COLUMNS)
+    frame = session.createDataFrame(rows, COLUMNS)
+    return frame.repartition(query.partitions) if query.partitions else frame
+
+
+def jobs_for(files: Collection[str]) -> list[str]:
+    """Those that matter to code that names partitions, or what is cached."""
+    named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES}
+    return [job for job, names in named.items() if has_name(files, *names)]
 
 
 def endless_frame(session: SparkSession) -> DataFrame:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -28,11 +28,14 @@ from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS, SINK, faults_of_replies
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.names_in_code import tries_again
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB
 from sinkproof.workload.ledger import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Passed = tuple[int, str, int]  # (runs before, point, batch)
+BETWEEN_MORE_MOST: Final = 12  # errors
 PROPERTY: Final = "sinkproof-jobs-fail"  # of the JVM in which a local session runs its jobs, too
 TOLD: Final = "yes"
 FAILING: Final[dict[str, type[OSError]]] = {**RAISED_AT_CALLS, FAIL: OSError, REFUSED_STATEMENT.word: OSError}
@@ -107,6 +110,7 @@ class FunctionCampaign(Protocol):
     contract: Contract
     results: Any
     usual: Any
+    trails: Mapping[str, Sequence[Passed]]  # of other queries without faults, by job
 
 
 def errors(campaign: FunctionCampaign) -> Iterator[Schedule]:
@@ -137,13 +141,38 @@ def retried_tasks(campaign: FunctionCampaign) -> Iterator[Schedule]:
 
 
 def errors_elsewhere(campaign: FunctionCampaign) -> Iterator[Schedule]:
-    """At each kind of call that only other batches make, or recoveries."""
+    """At each kind of call that only other batches make, or recoveries; and where large ones make it more often."""
     failed = campaign.results.coverage.calls_failed
     for place in list(campaign.results.calls.values()):
         last = place.faults[-1]
         for kind in KINDS_AT_CALLS:
             if KINDS[kind].applies(SINK, last.point) and (last.point, kind) not in failed:
                 yield replace(place, faults=(*place.faults[:-1], replace(last, kind=kind)))
+    yield from _errors_between_more(campaign.usual.trail, campaign.trails.get(LARGE_BATCHES_JOB, ()))
+
+
+def _errors_between_more(usual: Sequence[Passed], larger: Sequence[Passed]) -> list[Schedule]:
+    """At the second and the last call of the second batch, where the usual one makes fewer: pages, chunks."""
+    few, (earlier, many) = _calls_in(usual)[1], _calls_in(larger)
+    places = [
+        (point, earlier[point] + time)
+        for point, times in many.items()
+        for time in ((2, times) if times > max(1, few[point]) else ())
+    ]
+    faults = [
+        Fault(COORDINATOR, point, occurrence, kind)
+        for point, occurrence in dict.fromkeys(places)
+        for kind in KINDS_AT_CALLS
+        if KINDS[kind].applies(SINK, point)
+    ]
+    return [Schedule((fault,), job=LARGE_BATCHES_JOB) for fault in faults[:BETWEEN_MORE_MOST]]
+
+
+def _calls_in(trail: Sequence[Passed]) -> tuple[Counter[str], Counter[str]]:
+    """Of the first batch, and of the second one."""
+    calls = [(point, batch) for _, point, batch in trail if point not in POINTS and not is_line(point)]
+    first, second = (Counter(point for point, batch in calls if batch == number) for number in (0, 1))
+    return first, second
 
 
 def _errors_of_jobs(campaign: FunctionCampaign) -> Iterator[Schedule]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
-from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.failing_jobs import FAILING
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
+from sinkproof.foreach_batch.seen_by_spark import lose_blocks
 from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
 from sinkproof.judging.oracle import Observation
 
@@ -42,6 +43,8 @@ def follow(
 
     def visit(point: str) -> None:
         trail.append((len(state.faults), point, query.batch))
+        if query.input.loses_blocks and is_line(point):
+            lose_blocks(query.session)
 
     with query.given(schedule.job):
         for fault in schedule.faults:

@@ -28,6 +28,7 @@ from sinkproof.foreach_batch.certifying_query import (
     QUERIES,
     SMALLER_CLUSTER_JOB,
     TWELVE_BATCHES,
+    jobs_for,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
@@ -190,7 +191,7 @@ class SimulatedFunctionCampaign(Campaign):
 
     def other_batches(self) -> Iterator[Schedule]:
         """Each query without a fault, and most with a death before a commit."""
-        yield from (Schedule(job=job) for job in REFUSABLE_ROWS)
+        yield from (Schedule(job=job) for job in (*REFUSABLE_ROWS, *jobs_for(self.contract.given.files)))
         for job in (EMPTY_BATCHES_JOB, EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB):
             yield from self._of_other(job)
         if self.contract.rows == "append":  # else it would be open which of the rows of a key is the last one

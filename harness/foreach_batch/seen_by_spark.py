@@ -84,6 +84,13 @@ def cluster_of_cores(session: SparkSession, cores: int) -> Iterator[None]:
         session.conf.set(SHUFFLED, shuffled)
 
 
+def lose_blocks(session: SparkSession) -> None:
+    """Of everything that is cached, as if the executors that have it died: it is computed again where it is read."""
+    context: Any = session.sparkContext._jsc
+    for cached in list(context.getPersistentRDDs()):
+        context.sc().unpersistRDD(cached, True)
+
+
 @cache
 def asks_spark_for_the_time(path: str) -> bool:
     return ASKED.search(Path(path).read_text(errors="replace")) is not None

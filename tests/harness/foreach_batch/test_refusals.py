@@ -12,16 +12,20 @@ from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
-from sinkproof.foreach_batch.certifying_query import ROWS
+from sinkproof.foreach_batch.certifying_query import ROWS, jobs_for
 from sinkproof.foreach_batch.faults_at_targets import refused_statements
 from sinkproof.foreach_batch.followed_schedules import follow
-from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_campaign import (
+    ERRORS_ELSEWHERE,
+    SIMULATED_FUNCTION_PLAN,
+    SimulatedFunctionCampaign,
+)
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
-from sinkproof.workload.jobs import REFUSABLE_ROWS
+from sinkproof.workload.jobs import LARGE_BATCHES_JOB, REFUSABLE_ROWS
 
 from ...support.struck_functions import campaign, drivers
 
@@ -99,6 +103,32 @@ def test_rows_without_a_key_rows_that_grow_old_and_another_host(
     SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out(RARE)
     assert found == {(parse(each.schedule).job, each.oracle) for each in results.findings if each.claimed}
     assert [] == results.unknowns
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "found"), [("smaller_chunks", {("large-batches", "O2", "unanswered")}), ("same_chunks", set())]
+)
+def test_errors_come_where_only_large_batches_make_several_calls(
+    function: str, found: set[tuple[str, str, str]], query: Callable[..., SimulatedQuery]
+) -> None:
+    simulated = query(function, module="rare_rows")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    large = Stage(name="large", schedules=lambda campaign: [Schedule(job=LARGE_BATCHES_JOB)])
+    SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out([large, ERRORS_ELSEWHERE])
+    claimed = [(parse(each.schedule), each.oracle) for each in results.findings if each.claimed]
+    assert found == {(schedule.job, oracle, schedule.faults[0].kind) for schedule, oracle in claimed}
+    assert results.coverage.stages[1].run >= 8
+
+
+def test_code_that_names_partitions_or_caches_gets_their_queries(tmp_path: Path) -> None:
+    texts = "df.collect()", "F.monotonically_increasing_id()", "df.persist().glom()"
+    found = []
+    for number, text in enumerate(texts):
+        file = tmp_path / f"function{number}.py"
+        file.write_text(text)
+        found.append(jobs_for([str(file)]))
+    assert [[], ["many-partitions"], ["many-partitions", "lost-blocks"]] == found
 
 
 def call(line: int, number: int, *, is_statement: bool) -> CallToTarget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,14 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
 from sinkproof.foreach_batch.certify_function import simulated_query
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, SMALLER_CLUSTER_JOB, anomalies_of
+from sinkproof.foreach_batch.certifying_query import (
+    BEFORE_COMMIT,
+    EARLY,
+    LOST_BLOCKS_JOB,
+    MANY_PARTITIONS_JOB,
+    SMALLER_CLUSTER_JOB,
+    anomalies_of,
+)
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import (
     EXPERIMENTS_LEAST,
@@ -104,3 +112,19 @@ def test_deaths_in_the_larger_cluster_are_tried(query: Callable[[str], Simulated
     assert campaign.prepare()
     campaign.carry_out([stage for stage in SIMULATED_FUNCTION_PLAN if stage == SMALLER_CLUSTERS])
     assert [1 + EXPERIMENTS_LEAST] == [stage.run for stage in results.coverage.stages]
+
+
+@pytest.mark.slow
+def test_what_is_cached_is_lost_and_batches_have_many_partitions(tmp_path: Path) -> None:
+    """One session for all, as its start takes seconds."""
+    functions = [load(f"{FUNCTIONS}/cached_and_numbered.py:{name}") for name in ("joined", "joined_by_row", "numbered")]
+    schedules = [parse(f"job={job} no-fault") for job in ("standard", LOST_BLOCKS_JOB, MANY_PARTITIONS_JOB)]
+    found = []
+    with simulated_query(functions[0], Scratch(name="cached", path=tmp_path), progress=SILENT) as query:
+        for function, schedule in product(functions, schedules):
+            clear_folder(tmp_path)
+            ending, _, _ = follow(SimulatedQuery(function, query.scratch, query.session), schedule)
+            anomalies = anomalies_of(ending, "append", job=schedule.job)
+            found.append((ending.failure, [each.oracle for each in anomalies if each.oracle != EARLY]))
+    right, lost = ("", []), ("", ["O1"])
+    assert [right, lost, right, *(right, right, right), *(right, right, lost)] == found

@@ -1,4 +1,4 @@
-"""Functions that are wrong for rows without a key, for rows that grow old, or on another host; and right siblings."""
+"""Functions that are wrong for rows without a key, rows that grow old, many rows, or another host; and right ones."""
 
 import json
 import socket
@@ -32,6 +32,27 @@ def fresh_and_late_by_one(df, batch_id):
     if not Path(f"{batch_id}-late.json").exists():
         put(f"{batch_id}-fresh", [row for row in rows if row.event_time_ms >= border])
         put(f"{batch_id}-late", [row for row in rows if row.event_time_ms < border])
+
+
+def smaller_chunks(df, batch_id):
+    """Wrong: a chunk that is there, with more rows, counts as the smaller one."""
+    send_in_chunks(df.collect(), batch_id, size=lambda size: size // 2)
+
+
+def same_chunks(df, batch_id):
+    """Right."""
+    send_in_chunks(df.collect(), batch_id, size=lambda size: size)
+
+
+def send_in_chunks(rows, batch_id, *, size):
+    first, number, most = 0, 0, 1000
+    while first < len(rows):
+        try:
+            put_once(f"{batch_id}-{number}", rows[first : first + most])
+        except OSError:
+            most = size(most)
+            continue
+        first, number = first + most, number + 1
 
 
 def put_once(name, rows):
