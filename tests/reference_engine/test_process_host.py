@@ -10,8 +10,10 @@ from typing import NoReturn
 
 import pytest
 
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.reference_engine.shells.process.attempt_host import Armed
 from sinkproof.reference_engine.shells.process.process_host import (
     ProcessHost,
@@ -226,6 +228,18 @@ def test_a_zombie_gives_its_late_reply(host: MakeHost) -> None:
     sink = opened(made)
     assert b'["1.0"]' == sink.snapshot(1)
     assert [ACTOR] == recorder(made).slept
+
+
+def test_a_thread_that_was_stopped_reads_nothing(server: ForkServer) -> None:
+    journal = JournalReader()
+    child = server.spawn(f"{HELPER.stem}:stops_in_a_thread", descriptors=[journal.descriptor])
+    while not child.stopped:
+        server.wait(Deadline(10))
+    child.send(b"a request", Deadline(10))
+    child.resume()
+    assert b"a request" == child.receive(Deadline(10))
+    child.close()
+    journal.close()
 
 
 def test_a_zombie_of_a_job_that_died_meanwhile_is_killed(host: MakeHost) -> None:

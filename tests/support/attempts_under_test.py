@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from weakref import finalize
 
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.shared.point_journal import Journal
+from sinkproof.reference_engine.shells.process.attempt_child import Recipe, WatchedCode, _Inner
 from sinkproof.sink_adapters.protocol import Batch, Context, Fenced, TransactionLost
 
 
@@ -284,3 +286,13 @@ class SaysGoodbye(FileSink):
 def append(file: Path, word: str) -> None:
     with file.open("a") as end:
         end.write(f"{word}\n")
+
+
+def stops_in_a_thread(inside: Inside) -> None:
+    """What comes meanwhile is for the thread of the calls."""
+    attempt = _Inner(inside, Recipe(maker=""), WatchedCode())
+    attempt.arm(("between", 1, "stop"))
+    thread = threading.Thread(target=attempt.reach, args=("between",))
+    thread.start()
+    thread.join()
+    inside.send(inside.receive() or b"")

@@ -146,7 +146,8 @@ class _Inner:
             raise failing(EIO, INJECTED)
         if self.kind in SUSPENDING:
             os.kill(os.getpid(), signal.SIGSTOP)
-            self.rearm()  # it was continued
+            # It was continued. Another thread must not read what the thread of the calls waits for.
+            self.rearm() if threading.get_ident() == self.main_thread else self.arm(LISTEN)
         elif self.kind in CALLS_LEFT:
             calls = CALLS_LEFT[self.kind]
             if threading.get_ident() == self.main_thread:
