@@ -22,6 +22,7 @@ from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInpu
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.names_in_code import has_name
+from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
 from sinkproof.workload.jobs import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
@@ -230,6 +231,11 @@ def jobs_for(files: Collection[str]) -> list[str]:
     """Those that matter to code that names partitions, or what is cached."""
     named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES}
     return [job for job, names in named.items() if has_name(files, *names)]
+
+
+def needs_far_larger_batches(files: Collection[str]) -> bool:
+    """A number in the code may begin to matter there, or a digest of few bits."""
+    return has_number_between(files, LARGE_BATCH_ROWS, FAR_LARGER_BATCH_ROWS) or makes_digests(files)
 
 
 def endless_frame(session: SparkSession) -> DataFrame:

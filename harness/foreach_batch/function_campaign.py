@@ -21,7 +21,6 @@ from sinkproof.foreach_batch.certifying_query import (
     COUNTED_MOST,
     FAR_LARGER_BATCH_ROWS,
     KILL,
-    LARGE_BATCH_ROWS,
     LATER_IDS,
     LONG_QUERIES,
     NULL_KEYS_JOB,
@@ -29,6 +28,7 @@ from sinkproof.foreach_batch.certifying_query import (
     SMALLER_CLUSTER_JOB,
     TWELVE_BATCHES,
     jobs_for,
+    needs_far_larger_batches,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
@@ -59,6 +59,7 @@ from sinkproof.workload.jobs import (
 
 LONG_SECONDS_MOST: Final = 60.0  # for queries of many more batches, where the machine is idle
 ROUND_ABOUT: Final = 4  # a query has so many batches more than twice a number in the code
+OUTAGES_LEAST: Final = 10  # whatever the budget: a line of the second batch each
 EXPERIMENTS_LEAST: Final = 3  # whatever the budget: the lost commit, a kill before it, and one at the last line
 
 
@@ -198,9 +199,9 @@ class SimulatedFunctionCampaign(Campaign):
             yield from (Schedule(job=job) for job in (SHARED_KEYS_JOB, NULL_KEYS_JOB))
 
     def far_larger_batches(self) -> Iterator[Schedule]:
-        """Where a number in the code may begin to matter there; without a death where statements have not run."""
+        """Where code begins to matter there; without a death where statements have not run."""
         passed = self.results.coverage.lines_passed
-        if self._has_number(LARGE_BATCH_ROWS):
+        if needs_far_larger_batches(self.contract.given.files):
             yield from self._of_other(FAR_LARGER_DATA_JOB)
         elif any(
             each.duty is Duty.NORMAL and each.lines.isdisjoint(passed)
@@ -256,7 +257,7 @@ class SimulatedFunctionCampaign(Campaign):
             "its time zone is moved by a day"
         )
         for number, fault in enumerate(self.usual.experiments()):
-            if number >= EXPERIMENTS_LEAST and self.deadline.over:
+            if number >= OUTAGES_LEAST and self.deadline.over:
                 self.stage.cut = "the budget ended before every place of the second batch was tried"
                 return
             yield Schedule((fault,), job=OUTAGE_JOB)

@@ -28,7 +28,7 @@ SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".propert
 DIGESTS: Final = frozenset(
     {
         *("hash", "crc32", "crc_hqx", "adler32", "hexdigest", "digest", "hashlib"),
-        *("xxhash", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
+        *("xxhash", "xxhash64", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
     }
 )
 WITHOUT_DOCSTRINGS: Final = 2

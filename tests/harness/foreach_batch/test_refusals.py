@@ -12,11 +12,12 @@ from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule, parse
-from sinkproof.foreach_batch.certifying_query import ROWS, jobs_for
+from sinkproof.foreach_batch.certifying_query import ROWS, jobs_for, needs_far_larger_batches
 from sinkproof.foreach_batch.faults_at_targets import refused_statements
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import (
     ERRORS_ELSEWHERE,
+    OUTAGES_LEAST,
     SIMULATED_FUNCTION_PLAN,
     SimulatedFunctionCampaign,
 )
@@ -129,6 +130,22 @@ def test_code_that_names_partitions_or_caches_gets_their_queries(tmp_path: Path)
         file.write_text(text)
         found.append(jobs_for([str(file)]))
     assert [[], ["many-partitions"], ["many-partitions", "lost-blocks"]] == found
+
+
+@pytest.mark.parametrize(("text", "needs"), [("F.hash('split')", True), ("rows[:5000]", True), ("rows[:50]", False)])
+def test_digests_and_large_numbers_need_far_larger_batches(text: str, needs: bool, tmp_path: Path) -> None:
+    file = tmp_path / "function.py"
+    file.write_text(text)
+    assert needs is needs_far_larger_batches([str(file)])
+
+
+def test_deaths_before_an_outage_come_whatever_the_budget(query: Callable[..., SimulatedQuery]) -> None:
+    simulated = query("fresh_and_late", module="rare_rows")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    outages = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("a day")]
+    SimulatedFunctionCampaign(simulated, results, deadline=Deadline(0)).carry_out(outages)
+    assert [OUTAGES_LEAST] == [stage.run for stage in results.coverage.stages]
+    assert {"O2"} == {each.oracle for each in results.findings if each.claimed}
 
 
 def call(line: int, number: int, *, is_statement: bool) -> CallToTarget:
