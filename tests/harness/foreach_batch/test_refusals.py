@@ -92,6 +92,7 @@ def test_long_values_are_kept_or_refused_aloud(
     [
         ("named_by_host", {("smaller-cluster", "O2")}),
         ("with_key", {("null-keys", "O1")}),
+        ("leave_out_null", set()),
         ("fresh_and_late", {("outage", "O2")}),
         ("fresh_and_late_by_one", set()),
     ],

@@ -19,6 +19,12 @@ def with_key(df, batch_id):
     put(f"{batch_id}-b", [row for row in df.collect() if row.key is not None and row.key >= "k3"])
 
 
+def leave_out_null(df, batch_id):
+    """Right: as Spark's JSON does it. The reader expects a key."""
+    put(f"{batch_id}-keyed", [row for row in df.collect() if row.key is not None])
+    put(f"{batch_id}-broken", ["" for row in df.collect() if row.key is None])
+
+
 def fresh_and_late(df, batch_id):
     """Wrong: what has grown late meanwhile is in both, if a death comes in between."""
     border, rows = 1000 * (vars(time)["time"]() - LATE_SECONDS), df.collect()
@@ -62,10 +68,10 @@ def put_once(name, rows):
 
 def put(name, rows):
     new = Path(f"{name}.new")
-    new.write_text(json.dumps([[row.split, row.offset] for row in rows]))
+    new.write_text(json.dumps([row and [row.split, row.offset] for row in rows]))
     new.rename(f"{name}.json")
 
 
 def committed(scratch):
     for file in sorted(scratch.path.glob("*.json")):
-        yield from json.loads(file.read_text())
+        yield from ((row[0], row[1]) for row in json.loads(file.read_text()))
