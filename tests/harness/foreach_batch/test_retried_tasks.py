@@ -67,7 +67,7 @@ def test_tasks_show_the_day_that_the_driver_does(
     clear_folder(query.scratch.path)
     ending, _, _ = follow(query, parse(f"job={OUTAGE_JOB} {BEFORE_COMMIT}#2=kill-job"))
     assert "" == ending.failure
-    assert found == [anomaly.oracle for anomaly in anomalies_of(ending, "append")]
+    assert found == [anomaly.oracle for anomaly in anomalies_of(ending, "append", job=OUTAGE_JOB)]
     assert query.kills_task is not None
     assert [] == [path for path in query.kills_task.parent.iterdir() if path.name == CLOCK]
 
