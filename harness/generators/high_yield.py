@@ -69,6 +69,7 @@ from sinkproof.workload.made_jobs import EXACT_MOST, exact_name
 from sinkproof.workload.rows import SINKS
 
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
+RACING_TIMERS: Final = IMPATIENT_THREADS_JOB + TOGETHER + RACING_THREADS_JOB
 NOTIFIED: Final = "notify_complete.before"
 ENGINE_STEPS: Final = (DECIDED, NOTIFIED, VOTE, "snapshot.after", "notify_complete.after")  # outside of sinks
 CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
@@ -194,7 +195,8 @@ def threads_at_another_pace(campaign: CampaignView) -> Iterator[Schedule]:
     for job in (SLOW_THREADS_JOB, IMPATIENT_THREADS_JOB):
         yield from (Schedule(faults, job=job) for faults in ((), *((each,) for each in decided)))
     yield from _errors_of_slow_threads(campaign)
-    yield Schedule(job=RACING_THREADS_JOB)
+    yield from (Schedule(job=job) for job in (RACING_THREADS_JOB, RACING_TIMERS))
+    yield from (Schedule((death,), job=RACING_TIMERS) for death in decided)
     yield from (Schedule(job=job + TOGETHER + RACING_THREADS_JOB) for job in (EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB))
 
 

@@ -229,8 +229,7 @@ EVERY_JOB: Final = {
         "settle() is called late: the next checkpoint is complete by then",
         timing=Timing(pace=IDLE_PACE_MS, settle=LATE_SETTLING_STRETCH),
     ),
-    # As in a JVM or a reused worker: the modules of the sink remember what the failed attempt did.
-    REUSED_PROCESS_JOB: _spec("the successor of a failed attempt runs in its process", processes_reused=True),
+    REUSED_PROCESS_JOB: _spec("the successor of a failed attempt has its process, as in a JVM", processes_reused=True),
     SHARED_KEYS_JOB: _spec("both splits have the same rows, and keys of digits", source=SHARED_KEYS_INPUT),
     EQUAL_ROWS_JOB: _spec("rows differ in nothing but their offsets", source=EQUAL_ROWS_INPUT),
     EDGE_CASE_VALUES_JOB: _spec(
@@ -289,7 +288,6 @@ EVERY_JOB: Final = {
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
     PIECES_JOB: _spec("what is received over TCP comes in pieces of a few bytes", receives_in_pieces=True),
     OTHER_LISTINGS_JOB: _spec("folders are listed in another order, as by another file system", lists_by_hash=True),
-    # Elsewhere a read is no point: a death before it leaves what one before the next change does.
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),
     ONE_LARGE_CHECKPOINT_JOB: _spec("20,000 rows for each sink in one checkpoint", source=ONE_LARGE_INPUT),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
@@ -331,6 +329,8 @@ def _together(first: str, second: str) -> JobSpec:
     one, other = EVERY_JOB[first], EVERY_JOB[second]
     differs, taken = _differences(other.job), _differences(one.job).keys() - {"timing"}
     taken |= {"later"} if "again" in taken else set()  # after a restart a job has one graph
+    if {one.job.thread_pace, other.job.thread_pace} == {"impatient", "overtaken"}:
+        differs["thread_pace"], taken = "racing-timers", taken - {"thread_pace"}
     if other.source is not STANDARD_INPUT or differs.keys() & {"plan", "again", *taken}:
         raise ScheduleError(f"the jobs {first!r} and {second!r} cannot be joined in this order: both differ in one way")
     if other.job.later is not None:

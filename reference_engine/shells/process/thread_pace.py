@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty, Queue
 from threading import Condition
+from types import FrameType
 from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
@@ -159,6 +160,10 @@ class ImpatientThreads(ThreadPace):
         """Not at points."""
 
 
+class RacingTimers(OvertakenThreads, ImpatientThreads):
+    """Both: what begins when its time is over is overtaken by calls."""
+
+
 class HurriedSleep(ThreadPace):
     """What sleeps wakes up after a hundredth of the time, and finds that all of it has passed on the clocks of its
     process: an attempt that polls for minutes is done in seconds. Dates (`datetime`) go on as they did.
@@ -194,6 +199,7 @@ PACES: Final[dict[str, Callable[[Calls], ThreadPace]]] = {
     "slow": SlowThreads,
     "overtaken": OvertakenThreads,
     "impatient": ImpatientThreads,
+    "racing-timers": RacingTimers,
     "hurried": HurriedSleep,
 }  # in recipes
 
@@ -203,5 +209,17 @@ def is_waiting(thread: int) -> bool:
     frame = sys._current_frames().get(thread)
     if frame is None or frame.f_globals.get("__name__") not in WAITING:
         return False
+    if _starts_a_thread(frame):
+        return False
     timeout = frame.f_locals.get("timeout")
     return not isinstance(timeout, (int, float)) or timeout > POLLED_SECONDS
+
+
+def _starts_a_thread(frame: FrameType) -> bool:
+    """It waits until that has begun, no longer."""
+    outer: FrameType | None = frame
+    while outer is not None and outer.f_globals.get("__name__") == threading.__name__:
+        if outer.f_code is threading.Thread.start.__code__:
+            return True
+        outer = outer.f_back
+    return False

@@ -11,9 +11,9 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.generators.high_yield import exact_sizes
+from sinkproof.generators.high_yield import RACING_TIMERS, exact_sizes, threads_at_another_pace
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.jobs import FAR_TIMES_JOB, LONG_IDLE_JOB
@@ -47,3 +47,15 @@ def test_rows_and_times_that_are_rare(name: str, found: dict[str, str], tmp_path
     claimed = {finding.schedule: finding.oracle for finding in results.findings if finding.claimed}
     assert found == claimed
     assert results.coverage.runs > 4
+
+
+@pytest.mark.parametrize(("name", "is_wrong"), [("MovesMeanwhile", True), ("MovesOneByOne", False)])
+def test_what_a_timer_begins_is_overtaken(name: str, is_wrong: bool, tmp_path: Path) -> None:
+    scratch = Scratch(name=name, path=tmp_path, shell="process")
+    with process_runner(load(f"{SUBJECTS}:{name}"), scratch) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        stage = Stage(name="threads", schedules=threads_at_another_pace, lines=True)
+        ProcessCampaign(runner, results).carry_out([stage])
+    jobs = {parse(finding.schedule).job for finding in results.findings if finding.claimed}
+    assert (RACING_TIMERS in jobs) is is_wrong
+    assert is_wrong or not jobs
