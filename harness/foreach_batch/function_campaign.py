@@ -256,7 +256,7 @@ class SimulatedFunctionCampaign(Campaign):
             "the clock of Spark's JVM shows the true time; where the code names it (current_date, current_timestamp), "
             "its time zone is moved by a day"
         )
-        for number, fault in enumerate(self.usual.experiments()):
+        for number, fault in enumerate(self.usual.experiments_and_last_times()):
             if number >= OUTAGES_LEAST and self.deadline.over:
                 self.stage.cut = "the budget ended before every place of the second batch was tried"
                 return

@@ -68,6 +68,16 @@ class Experiment:
         kills = [Fault(COORDINATOR, point, occurrence, KILL) for point, occurrence in places]
         return [Fault(COORDINATOR, AFTER_COMMIT, 2, LOSE), *kills]
 
+    def experiments_and_last_times(self) -> list[Fault]:
+        """The same; and early the last time of each line or call that the second batch comes to more than once: between
+        two outputs, as one function writes both.
+        """
+        first, second = (Counter(point for _, point, at in self.trail if at == batch) for batch in (0, 1))
+        several = [point for point, times in second.items() if times > 1 and point not in POINTS]
+        last = [Fault(COORDINATOR, point, first[point] + second[point], KILL) for point in several]
+        experiments = self.experiments()
+        return [*experiments[:3], *last, *experiments[3:]]
+
 
 class StreamingRunner:
     """Raises SparkUnavailable. `close` ends the running driver."""

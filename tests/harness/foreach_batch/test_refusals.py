@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from sinkproof.foreach_batch.function_campaign import (
 )
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
@@ -147,6 +149,13 @@ def test_deaths_before_an_outage_come_whatever_the_budget(query: Callable[..., S
     SimulatedFunctionCampaign(simulated, results, deadline=Deadline(0)).carry_out(outages)
     assert [OUTAGES_LEAST] == [stage.run for stage in results.coverage.stages]
     assert {"O2"} == {each.oracle for each in results.findings if each.claimed}
+
+
+def test_before_an_outage_the_last_time_of_a_line_comes_early() -> None:
+    lines = [f"line(a.py:{line})" for line in (2, 3, 3)]  # of a function that comes to its third line twice
+    trail = [(0, point, batch) for batch in (0, 1) for point in lines]
+    deaths = Experiment(trail=trail, passed=Counter(lines + lines)).experiments_and_last_times()
+    assert ["line(a.py:3)#3", "line(a.py:3)#4"] == [f"{each.point}#{each.occurrence}" for each in deaths[2:4]]
 
 
 def call(line: int, number: int, *, is_statement: bool) -> CallToTarget:
