@@ -137,7 +137,7 @@ def losses_after_deaths(traced: RunResult, kind: str) -> Iterator[Schedule]:
     sink = max((name for name in traced.names if name.startswith("sink[")), default="")
     of_last_sink = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == sink])
     deaths_of_last = within(of_last_sink, "notify_complete", "kill-job")
-    yield from (Schedule((death, *decided[1:2])) for death in deaths_of_last if decided)
+    yield from (Schedule((death, *decided[1:2])) for death in deaths_of_last if decided[1:2])
 
 
 def pauses_within_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
