@@ -142,13 +142,16 @@ def test_digests_and_large_numbers_need_far_larger_batches(text: str, needs: boo
     assert needs is needs_far_larger_batches([str(file)])
 
 
-def test_deaths_before_an_outage_come_whatever_the_budget(query: Callable[..., SimulatedQuery]) -> None:
-    simulated = query("fresh_and_late", module="rare_rows")
+@pytest.mark.parametrize("function", ["fresh_and_late", "fresh_and_late_in_turn"])
+def test_deaths_before_an_outage_come_whatever_the_budget(function: str, query: Callable[..., SimulatedQuery]) -> None:
+    simulated = query(function, module="rare_rows")
     results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
     outages = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("a day")]
     SimulatedFunctionCampaign(simulated, results, deadline=Deadline(0)).carry_out(outages)
     assert [OUTAGES_LEAST] == [stage.run for stage in results.coverage.stages]
-    assert {"O2"} == {each.oracle for each in results.findings if each.claimed}
+    claimed = [each for each in results.findings if each.claimed]
+    assert {"O2"} == {each.oracle for each in claimed}
+    assert "job=outage file.create#4=kill-job" in {each.schedule for each in claimed}, "before the second output"
 
 
 def test_before_an_outage_the_last_time_of_a_line_comes_early() -> None:

@@ -32,6 +32,13 @@ def fresh_and_late(df, batch_id):
     put_once(f"{batch_id}-late", [row for row in rows if row.event_time_ms < border])
 
 
+def fresh_and_late_in_turn(df, batch_id):
+    """Wrong: likewise, where one line writes both."""
+    border, rows = 1000 * (vars(time)["time"]() - LATE_SECONDS), df.collect()
+    for name, is_late in (("fresh", False), ("late", True)):
+        put_once(f"{batch_id}-{name}", [row for row in rows if (row.event_time_ms < border) is is_late])
+
+
 def fresh_and_late_by_one(df, batch_id):
     """Right: both are as they are, or made anew."""
     border, rows = 1000 * (vars(time)["time"]() - LATE_SECONDS), df.collect()
