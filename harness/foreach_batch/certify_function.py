@@ -12,11 +12,13 @@ from typing import Final
 from sinkproof.campaign.task import ShellOutcome, Task
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ForkServer, NoReply
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Schedule, parse
+from sinkproof.chaos.system_calls.place_names import is_sent
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.execution.run_result import RunResult
 from sinkproof.foreach_batch.certifying_query import AFTER_COMMIT, ERROR, FAIL, KILL, LOSE, UNANSWERED
@@ -136,7 +138,7 @@ def _watched_if_needed(
     if not any(is_system_call(fault.point) or not (copies or fault.kind in FAILING) for fault in schedule.faults):
         yield None
         return
-    fails = any(is_system_call(fault.point) and fault.kind in FAILING for fault in schedule.faults)
+    fails = any(is_system_call(fault.point) and fault.kind in (*FAILING, LAND.word) for fault in schedule.faults)
     watch = watched_query if copies and not fails else struck_drivers
     try:
         with (
@@ -152,7 +154,8 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
     if shell != "simulated" and schedule.job != STANDARD:
         raise ContractError(f"job={schedule.job} runs --on simulated only: a real query has a source of its own")
     for number, fault in enumerate(schedule.faults, 1):
-        if fault.kind in FAILING and number == len(schedule.faults) and shell == "simulated":
+        is_last = number == len(schedule.faults) and shell == "simulated"
+        if is_last and (fault.kind in FAILING or (fault.kind == LAND.word and is_sent(fault.point))):
             continue
         if (
             fault.kind not in (KILL, LOSE)
@@ -162,7 +165,8 @@ def refuse_other_faults(schedule: Schedule, shell: str) -> None:
             raise ContractError(
                 f"{fault}: a foreachBatch function is crashed by {KILL} at any point of its query, or by "
                 f"{AFTER_COMMIT}#N={LOSE}, which removes the last commits/N; simulated, the last fault may be {ERROR}, "
-                f"{FAIL}, {UNANSWERED} or {REFUSED_STATEMENT.word} at a call to the outside"
+                f"{FAIL}, {UNANSWERED} or {REFUSED_STATEMENT.word} at a call to the outside, or {LAND.word} at a "
+                "system call that sends something"
             )
 
 

@@ -11,9 +11,11 @@ from typing import Final
 from sinkproof.campaign.outward_coverage import OutwardCoverage
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.chaos.system_calls.place_names import is_sent
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 from sinkproof.foreach_batch.certifying_query import (
     AFTER_COMMIT,
@@ -43,6 +45,8 @@ COPIED_ERRORS_MOST: Final = 12  # where the target can be copied, calls of libra
 ELSEWHERE_MOST: Final = 8
 STATEMENTS_OF_A_LINE_MOST: Final = 3
 STATEMENTS_MOST: Final = 12
+LATE_OF_A_LINE_MOST: Final = 2
+LATE_MOST: Final = 6  # a driver is started for each
 
 
 def strike_calls(
@@ -99,7 +103,7 @@ def _planned(
     edges = deaths_at_edges(usual)
     outward.calls = {Schedule((call.death,)): False for call in usual}
     outward.edges = [Schedule((death,)) for death in edges]
-    singles = (*errors_at(usual), *refused_statements(usual), *edges)
+    singles = (*errors_at(usual), *refused_statements(usual), *late_requests(usual), *edges)
     always = [*deaths_around_commits(), *(Schedule((fault,)) for fault in singles)]
     always += [Schedule((death,), job=LARGE_BATCHES_JOB) for death in deaths_between_more(usual, larger)]
     return [(each, True) for each in always] + [(Schedule((death,)), False) for death in deaths_elsewhere(usual)]
@@ -177,6 +181,15 @@ def refused_statements(calls: Sequence[CallToTarget]) -> list[Fault]:
         if call.is_statement:
             sent.setdefault(call.place, []).append(replace(call.death, kind=REFUSED_STATEMENT.word))
     return [*in_turn(evenly(faults, STATEMENTS_OF_A_LINE_MOST) for faults in sent.values())][:STATEMENTS_MOST]
+
+
+def late_requests(calls: Sequence[CallToTarget]) -> list[Fault]:
+    """The last requests of each line that sends any, those of the last line first: what is sent there may commit."""
+    sent: dict[tuple[str, int], list[Fault]] = {}
+    for call in calls:
+        if is_sent(call.death.point):
+            sent.setdefault(call.place, []).insert(0, replace(call.death, kind=LAND.word))
+    return [*in_turn(faults[:LATE_OF_A_LINE_MOST] for faults in reversed(sent.values()))][:LATE_MOST]
 
 
 def errors_of_libraries(calls: Sequence[CallToTarget]) -> list[Fault]:

@@ -5,25 +5,42 @@ Faults at lines and calls in Python strike in the simulated query; those at syst
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import Protocol
+from threading import Event, Thread
+from typing import Final, Protocol
 
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
+from sinkproof.foreach_batch.certifying_query import BEFORE_BATCH, BEFORE_COMMIT
 from sinkproof.foreach_batch.failing_jobs import FAILING
 from sinkproof.foreach_batch.function_results import FunctionResults, run_result
 from sinkproof.foreach_batch.seen_by_spark import lose_blocks
-from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail
+from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery, Trail, Visit, read
 from sinkproof.judging.oracle import Observation
+from sinkproof.subject.scratch import thaw_folder
+
+WAITS_SECONDS: Final = 2.0  # without passing a point: once to twice as long
+
+
+class HeldRequest(Protocol):
+    """Of a driver that has died: it has still to take effect."""
+
+    def land(self) -> None:
+        """Once, however often it is called."""
+        ...
 
 
 class FaultsInside(Protocol):
     """What a fault at a system call of a run from `state` leads to. The trail is what this run has passed. `job`: names
-    the batches. `kills_at_points`: deaths at other points than system calls are real, too.
+    the batches. `kills_at_points`: deaths at other points than system calls are real, too. `held`: by the last death.
     """
 
     kills_at_points: bool
+
+    @property
+    def held(self) -> HeldRequest | None: ...
 
     def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """A death: what it leaves, and what was passed up to it. None: no such call was met."""
@@ -66,7 +83,42 @@ def follow(
             if left is None:
                 return query.run(state), state, trail
             state = left
+        if inside is not None and inside.held is not None:
+            return _run_and_land(query, state, inside.held, visit=visit), state, trail
         return query.run(state, visit=visit), state, trail
+
+
+def _run_and_land(query: SimulatedQuery, state: CrashState, held: HeldRequest, *, visit: Visit) -> Observation:
+    """The request lands when the batch that it belongs to was written again, or has failed, as it may once; and before
+    that where the query waits, perhaps for a lock that goes with the request.
+    """
+    began = Counter[str]()
+    over = Event()
+
+    def land_if_it_waits() -> None:
+        before = -1
+        while not over.wait(WAITS_SECONDS):
+            if before == query.reached:
+                held.land()
+            before = query.reached
+
+    def visit_and_land(point: str) -> None:
+        began[point] += 1
+        if point == BEFORE_COMMIT or (point == BEFORE_BATCH and began[point] > 1):
+            held.land()
+        visit(point)
+
+    waiting = Thread(target=land_if_it_waits, daemon=True)
+    waiting.start()
+    try:
+        thaw_folder(query.scratch.path, state.target)
+        ending = query.go_on(state, visit=visit_and_land, may_fail=True)
+    finally:
+        over.set()
+        waiting.join()
+        held.land()
+    ending.committed = read(query.contract, query.scratch, ending)
+    return ending
 
 
 def followed(

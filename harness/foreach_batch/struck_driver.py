@@ -2,20 +2,24 @@
 
 What `setup` has made lies outside of the folder. So each death is a real one, of the driver, its JVM and its workers,
 and the simulated query goes on from what they have left. The calls are those that change the folder, and those that
-send something to a server which the driver has not started itself, by whichever client.
+send something to a server which the driver has not started itself, by whichever client. A request that lands late is
+all that is left of its driver: the query that goes on may finish its batch before it takes effect.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
+from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_system_call
-from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError
+from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError, NoReply
 from sinkproof.chaos.schedule import STANDARD, Fault
 from sinkproof.chaos.system_calls.supervisor import Act, NotifiedCall, is_statement
 from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
@@ -27,6 +31,8 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, freeze_folder
 
 ACTS: Final = {ERROR: Act.FAIL, UNANSWERED: Act.LOSE_REPLY, REFUSED_STATEMENT.word: Act.REFUSE}
+ENDS_IT: Final = Act.KILL, Act.HOLD
+LANDS_SECONDS: Final = 2.0  # until the request is answered
 
 
 class CallsToTarget(CallsPassed):
@@ -53,6 +59,8 @@ class StruckDriver(WatchedDriver):
     def __init__(self, server: ForkServer, contract: Contract, scratch: Scratch, *, folder: Path, entry: str) -> None:
         self.struck: Act | None = None  # in this run
         self.struck_line: SourceLine | None = None  # of the function, that has made the call
+        self.is_held = False  # at a request, until it lands
+        self._lands = Lock()
         self.dies_at: tuple[str, int] | None = None  # a point that is no call, and its occurrence
         record = CallsToTarget()
         super().__init__(server, contract, scratch, folder=folder, record=record, to_servers=True, entry=entry)
@@ -75,7 +83,7 @@ class StruckDriver(WatchedDriver):
             return self.run(Order(state, job, puts_back=False, may_fail=True))
         except NotRun:  # its death may be seen before the strike, which comes first
             self.struck = self.struck or self.watch.take_strike()
-            if not self._is_killed():
+            if not self._is_dead():
                 raise
             return None
         finally:
@@ -87,13 +95,27 @@ class StruckDriver(WatchedDriver):
             self.struck = Act.KILL
             raise NotRun("it waits there to be killed")
 
-    def _is_killed(self) -> bool:
-        return self.struck is Act.KILL
+    def _is_dead(self) -> bool:
+        return self.struck in ENDS_IT
 
     def react(self) -> None:
         self.struck, self.struck_line = self.watch.take_strike(), self.record.line
-        if not self._is_killed():  # else what the JVM and the workers do next waits for their death
+        self.is_held = self.struck is Act.HOLD
+        if self.is_held:
+            raise NotRun("its request waits to be sent")
+        if not self._is_dead():  # else what the JVM and the workers do next waits for their death
             self.watch.go_on()
+
+    def land(self) -> None:
+        """The held request takes effect, and nothing after it."""
+        with self._lands:
+            if not self.is_held:
+                return
+            self.is_held = False
+            self.watch.go_on(then_die=True)
+            with suppress(NoReply):
+                self.child.receive(Deadline(LANDS_SECONDS))
+            self.close()
 
 
 class StruckDrivers:
@@ -106,6 +128,7 @@ class StruckDrivers:
     ) -> None:
         self.server, self.contract, self.scratch, self.folder, self.entry = server, contract, scratch, folder, entry
         self._driver: StruckDriver | None = None
+        self._held: StruckDriver | None = None  # its request lands late
 
     @property
     def driver(self) -> StruckDriver:
@@ -122,9 +145,11 @@ class StruckDrivers:
     def left_at(self, state: CrashState, fault: Fault, *, job: str) -> tuple[CrashState | None, Trail]:
         """As FaultsInside.left_at. What lies outside of the folder is as the death has left it."""
         self._begin(state)
-        record = self.driver.record
-        if self.driver.strike(state, fault, Act.KILL, job=job) is not None:
+        record, is_held = self.driver.record, fault.kind == LAND.word
+        if self.driver.strike(state, fault, Act.HOLD if is_held else Act.KILL, job=job) is not None:
             return None, record.trail
+        if is_held:
+            self._held, self._driver = self._driver, None
         self.close()
         if is_system_call(fault.point):
             record.passed[fault.point] += 1
@@ -142,7 +167,12 @@ class StruckDrivers:
         faults = (*state.faults, fault) if driver.struck is not None else state.faults
         return ending, CrashState(target={}, faults=faults, line=driver.struck_line), driver.record.trail
 
+    @property
+    def held(self) -> StruckDriver | None:
+        return self._held if self._held is not None and self._held.is_held else None
+
     def _begin(self, state: CrashState) -> None:
+        self.close_held()
         if not state.faults:
             put_back(self.contract, self.scratch, {})
 
@@ -150,6 +180,10 @@ class StruckDrivers:
         if self._driver is not None:
             self._driver.close()
             self._driver = None
+
+    def close_held(self) -> None:
+        if self.held is not None:
+            self.held.land()
 
 
 @contextmanager
@@ -162,4 +196,5 @@ def struck_drivers(contract: Contract, scratch: Scratch) -> Iterator[StruckDrive
         except ForkServerError as error:
             raise NotRun(str(error)) from error
         finally:
+            drivers.close_held()
             drivers.close()

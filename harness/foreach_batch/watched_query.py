@@ -258,7 +258,7 @@ class WatchedDriver:
 class WatchedQuery(WatchedDriver):
     """Shows what deaths inside calls leave of the folder; none of them happens."""
 
-    kills_at_points = False
+    kills_at_points, held = False, None
     record: FolderCopies
 
     def __init__(

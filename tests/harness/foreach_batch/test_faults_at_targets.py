@@ -48,9 +48,10 @@ needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
     ("function", "found"),
     [
         ("put", set()),
-        ("add_unless_there", {("O1", "kill-job"), ("O1", "error")}),
+        ("add_unless_there", {("O1", "kill-job"), ("O1", "error"), ("O1", "land")}),
         ("swallow", {("O1", "error")}),
         ("repeat", {("O2", "unanswered")}),
+        ("add_once", {("O2", "land")}),
     ],
 )
 def test_deaths_and_errors_inside_a_line(
@@ -71,6 +72,7 @@ def test_deaths_come_between_the_calls_that_only_large_batches_need(
     query: Callable[..., SimulatedQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
+    monkeypatch.setattr(faults_at_targets, "late_requests", lambda _: [])  # it is wrong there, too
     simulated = query("piped", module="with_native_client")
     results = campaign(simulated, tmp_path, ends=EndsWhenFound)
     found = [each.schedule for each in results.findings if each.claimed]

@@ -7,7 +7,7 @@ import socket
 import socketserver
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 PORT = "port"
 SERVERS = []
@@ -22,6 +22,8 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 class Handler(socketserver.StreamRequestHandler):
+    holds_lock = False
+
     def handle(self):
         tables = self.server.tables
         for text in self.rfile:
@@ -30,13 +32,21 @@ class Handler(socketserver.StreamRequestHandler):
                 tables[name] = rows
             elif what == "add":
                 tables.setdefault(name, []).extend(rows)
+            elif what in ("wait", "try"):
+                self.holds_lock = self.server.lock.acquire(blocking=what == "wait")
+            refused = what == "try" and not self.holds_lock
             with suppress(OSError):
-                self.wfile.write(b"%d\n" % len(tables.get(name, ())))
+                self.wfile.write(b"%d\n" % (-1 if refused else len(tables.get(name, ()))))
+
+    def finish(self):
+        if self.holds_lock:
+            self.server.lock.release()
+        super().finish()
 
 
 def setup(scratch):
     server = Server(("127.0.0.1", 0), Handler)
-    server.tables = {}
+    server.tables, server.lock = {}, Lock()
     Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     SERVERS.append(server)
     (scratch.path / PORT).write_text(str(server.server_address[1]))
@@ -59,9 +69,13 @@ class ClientError(Exception):
     """No OSError, as with many clients."""
 
 
+def connected():
+    return socket.create_connection(("127.0.0.1", int(Path(PORT).read_text())))
+
+
 def ask(*requests):
     """Each is answered before the next one is sent, as `executemany` does it."""
-    with socket.create_connection(("127.0.0.1", int(Path(PORT).read_text()))) as connection:
+    with connected() as connection:
         return [request(connection.fileno(), *each) for each in requests]
 
 
@@ -90,6 +104,26 @@ def add_unless_there(df, batch_id):
         ask(*[("add", f"{batch_id}", pair) for pair in pairs(df)])
 
 
+def add_once(df, batch_id):
+    """Wrong: what a dead driver has sent may come after this look."""
+    if ask(("count", f"{batch_id}"))[0] == 0:
+        ask(("add", f"{batch_id}", *pairs(df)))
+
+
+def add_in_turn(df, batch_id, *, lock="wait"):
+    """Right: the server gives the lock away when it has carried out what its holder has sent."""
+    with connected() as connection:
+        if request(connection.fileno(), lock, "lock") < 0:
+            raise ClientError("locked")
+        if request(connection.fileno(), "count", f"{batch_id}") == 0:
+            request(connection.fileno(), "add", f"{batch_id}", *pairs(df))
+
+
+def add_or_fail(df, batch_id):
+    """Right, and fails where it would have to wait."""
+    add_in_turn(df, batch_id, lock="try")
+
+
 def falsy(df, batch_id):
     """Wrong: the id of the last batch is 0 before the first one, and after it."""
     last = ask(("count", "done"))[0]
@@ -105,7 +139,7 @@ def piped(df, batch_id):
         return
     requests = [*(["add", "rows", [pair]] for pair in pairs(df)), ["put", f"done {batch_id}", ["yes"]]]
     data = "".join(json.dumps(each) + "\n" for each in requests).encode()
-    with socket.create_connection(("127.0.0.1", int(Path(PORT).read_text()))) as connection:
+    with connected() as connection:
         for first in range(0, len(data), PIECE):
             piece = data[first : first + PIECE]
             if LIBC.send(connection.fileno(), piece, len(piece), NO_SIGNAL) < 0:
