@@ -68,6 +68,7 @@ SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
 NULL_KEYS_JOB: Final = "null-keys"
 MANY_PARTITIONS_JOB: Final = "many-partitions"
 LOST_BLOCKS_JOB: Final = "lost-blocks"
+OTHER_ORDER_JOB: Final = "other-shuffle-order"
 MAY_BE_REFUSED: Final = (*REFUSABLE_ROWS, NULL_KEYS_JOB, LOST_BLOCKS_JOB)  # by an error, as of a lost checkpoint
 SHUFFLE_PARTITIONS: Final = 200
 OF_PARTITIONS: Final = (
@@ -75,6 +76,7 @@ OF_PARTITIONS: Final = (
     *("foreachPartition", "mapPartitions", "mapPartitionsWithIndex", "mapInPandas", "mapInArrow"),
 )
 OF_CACHES: Final = ("cache", "persist", "localCheckpoint")
+OF_SHUFFLES: Final = ("repartition", "repartitionByRange", "groupBy", "groupby", "distinct", "dropDuplicates", "Window")
 LATER_IDS: Final = {f"batch-ids-{10**width - 2}": 10**width - 2 for width in range(1, 7)}  # the third has a digit more
 # Batches of one row. The last query is for batch numbers that are padded to three digits.
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500, 1020)}
@@ -106,7 +108,8 @@ class Query:
     """`sentence`: how it differs from the usual one. `batches`: how many rows each has. `outage_seconds` pass on
     `wall_clock` before a restart. `task_dies`: where an error is injected, in place of it. `cores`: of the cluster, and
     of that of a restart; 0: as many as there are. `split_by_split`: all rows of the first one come before the second's.
-    `loses_blocks`: what Spark has cached is gone at each line of the function.
+    `loses_blocks`: what Spark has cached is gone at each line of the function. `reorders`: in a restart the second half
+    of the rows of a batch comes first, as blocks of a shuffle do that arrive sooner.
     """
 
     sentence: str
@@ -119,6 +122,7 @@ class Query:
     split_by_split: bool = False
     partitions: int = 0  # of each batch; 0: few
     loses_blocks: bool = False
+    reorders: bool = False
     first_id: int = 0  # of its batches
 
     def identities(self, batch: int) -> list[Identity]:
@@ -196,6 +200,10 @@ QUERIES: Final[Mapping[str, Query]] = {
     LOST_BLOCKS_JOB: Query(
         sentence="what Spark has cached is lost before each line, with executors", loses_blocks=True
     ),
+    OTHER_ORDER_JOB: replace(
+        _in_equal_batches(LARGE_BATCHES_INPUT, "rows come out of a shuffle in another order after a restart"),
+        reorders=True,
+    ),
     NULL_KEYS_JOB: _in_equal_batches(NULL_KEYS_INPUT, "some keys are NULL"),
 }
 
@@ -220,18 +228,20 @@ def anomalies_of(
     return still_promised(found, seen, claims=NO_CLAIM)
 
 
-def frame_of_batch(session: SparkSession, query: Query, batch: int, *, cores: int = 0) -> DataFrame:
+def frame_of_batch(session: SparkSession, query: Query, batch: int, *, is_restart: bool = False) -> DataFrame:
     if query.ledger is LEDGER:
-        first = sum(query.batches[:batch])
+        first, cores = sum(query.batches[:batch]), query.cores[is_restart]
         return rows_of(session.range(first, first + query.batches[batch], 1, cores or PARTITIONS).toDF("value"))
     rows = [tuple(query.ledger.rows[identity]) for identity in query.identities(batch)]
+    half = len(rows) // 2 if query.reorders and is_restart else 0
+    rows = rows[half:] + rows[:half]
     frame = session.createDataFrame(rows, COLUMNS)
     return frame.repartition(query.partitions) if query.partitions else frame
 
 
 def jobs_for(files: Collection[str]) -> list[str]:
-    """Those that matter to code that names partitions, or what is cached."""
-    named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES}
+    """Those that matter to code that names partitions, what is cached, or shuffles."""
+    named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES, OTHER_ORDER_JOB: OF_SHUFFLES}
     return [job for job, names in named.items() if has_name(files, *names)]
 
 

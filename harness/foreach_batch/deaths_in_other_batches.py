@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from sinkproof.chaos.points import is_line
-from sinkproof.chaos.schedule import COORDINATOR, Fault
-from sinkproof.foreach_batch.certifying_query import KILL
+from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
+from sinkproof.foreach_batch.certifying_query import KILL, OTHER_ORDER_JOB
 from sinkproof.foreach_batch.simulated_batches import Trail
+from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB
 
 DEATHS_MOST: Final = 24  # of one job: each is followed by most of its batches
 LATE: Final = 2  # of the batches that lead to a line
@@ -54,10 +55,22 @@ def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool, late: b
     return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for _, passed in chosen[:DEATHS_MOST]]
 
 
+def deaths_at_values_and_orders(trails: Mapping[str, Trail]) -> Iterator[Schedule]:
+    """`trails`: by job, of runs without faults."""
+    for job, deaths in ((EDGE_CASE_VALUES_JOB, deaths_at_each_line), (OTHER_ORDER_JOB, deaths_in_second_turns)):
+        yield from (Schedule((fault,), job=job) for fault in deaths(trails.get(job, [])))
+
+
 def deaths_at_each_line(other: Trail) -> list[Fault]:
     """In the last batch, of which the values, not the lines, are other ones than usual."""
     of_last = {passed.line: passed for passed in reversed([*_passes(other)]) if passed.batch == other[-1][2]}
     return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for passed in of_last.values()][:DEATHS_MOST]
+
+
+def deaths_in_second_turns(other: Trail) -> list[Fault]:
+    """Of loops, in the second batch: a part of it is there."""
+    found = {passed.line: passed for passed in _passes(other) if (passed.batch, passed.turn) == (1, TURNS)}
+    return [Fault(COORDINATOR, passed.line, passed.occurrence, KILL) for passed in found.values()][:DEATHS_MOST]
 
 
 def _passes(trail: Trail) -> Iterator[_Pass]:

@@ -31,7 +31,7 @@ from sinkproof.foreach_batch.certifying_query import (
     needs_far_larger_batches,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
-from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
+from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_values_and_orders, deaths_in_other_batches
 from sinkproof.foreach_batch.deaths_inside_calls import Watch, crash_inside_calls, look_inside
 from sinkproof.foreach_batch.failing_jobs import errors, errors_elsewhere, retried_tasks
 from sinkproof.foreach_batch.faults_at_targets import OpenDrivers, fail_calls, strike_calls
@@ -238,7 +238,8 @@ class SimulatedFunctionCampaign(Campaign):
     def deaths_in_other_batches(self) -> Iterator[Schedule]:
         """Where only they lead: new lines, and further turns of loops if a number in the code may be a chunk's size."""
         chunks, struck = self._has_number(BATCH_ROWS), set[str]()
-        for job, trail in sorted(self.trails.items(), key=lambda item: item[0] in LONG_QUERIES):
+        others = [(job, trail) for job, trail in self.trails.items() if not QUERIES[job].reorders]
+        for job, trail in sorted(others, key=lambda item: item[0] in LONG_QUERIES):
             known, is_long = frozenset(struck), job in LONG_QUERIES
             for fault in deaths_in_other_batches(self.usual.trail, trail, chunks=chunks and not is_long, late=is_long):
                 if is_long and self.deadline.over:
@@ -247,9 +248,7 @@ class SimulatedFunctionCampaign(Campaign):
                 if not (is_long and fault.point in known):
                     struck.add(fault.point)
                     yield Schedule((fault,), job=job)
-        if EDGE_CASE_VALUES_JOB in self.trails:
-            faults = deaths_at_each_line(self.trails[EDGE_CASE_VALUES_JOB])
-            yield from (Schedule((fault,), job=EDGE_CASE_VALUES_JOB) for fault in faults)
+        yield from deaths_at_values_and_orders(self.trails)
 
     def outages(self) -> Iterator[Schedule]:
         self.results.notes.append(

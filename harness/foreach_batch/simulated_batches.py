@@ -74,9 +74,7 @@ class CrashState:
     query: MicroBatches = field(default_factory=MicroBatches)
     faults: tuple[Fault, ...] = ()
     passed: Counter[str] = field(default_factory=Counter)  # points, in all runs up to the crash
-    line: SourceLine | None = (
-        None  # in which the last fault struck; the last one of the function, if it struck behind that
-    )
+    line: SourceLine | None = None  # in which the last fault struck; of the function the last one, if behind that
 
     @property
     def key(self) -> tuple[str, MicroBatches]:
@@ -114,7 +112,7 @@ class SimulatedQuery:
         self._error: Fault | None = None
         self._write_batch: Callable[[Any, int], Any] = contract.given.write_batch  # of the current driver
         self._is_called = False
-        self._cores = 0  # of the cluster; 0: as many as there are
+        self._is_restart = False
         self._seconds = 0.0  # by which the wall clock is ahead, after an outage
         self._restarts: list[Callable[[], None]] = []  # the function may raise, as an error was injected
         self._may_fail = False
@@ -155,12 +153,12 @@ class SimulatedQuery:
         self.failed, self.failed_line, self._error, self._restarts = (), None, error, []
         self._may_fail, self._goes_on_failing = may_fail, False
         self._visit, self._ending, self._is_over = visit, Observation(), False
-        self._seconds = self.input.outage_seconds if state.faults else 0.0
-        self._cores = self.input.cores[bool(state.faults)]
+        self._is_restart = bool(state.faults)
+        self._seconds, cores = self.input.outage_seconds if state.faults else 0.0, self.input.cores[self._is_restart]
         outside = outside_points(self.scratch.path, self._reach_if_called, files=self.contract.given.files)
-        with outside, cluster_of_cores(self.session, self._cores):
+        with outside, cluster_of_cores(self.session, cores):
             self._start_driver()
-            if self._cores and state.faults:
+            if cores and state.faults:
                 be_named(OTHER_HOST, self.contract.given.files)
             while self.query != MicroBatches(len(self.input.batches)) and not (self._ending.failure or self._is_over):
                 if self.query.phase is BatchPhase.COMMITTED:
@@ -207,7 +205,7 @@ class SimulatedQuery:
 
     def _run_batch(self, *, notes_early: bool) -> None:
         batch = self.query.batch
-        frame = frame_of_batch(self.session, self.input, batch, cores=self._cores)
+        frame = frame_of_batch(self.session, self.input, batch, is_restart=self._is_restart)
         self.batch = batch
         self.reach(BEFORE_BATCH)
         rows = self.input.identities(batch)

@@ -70,6 +70,9 @@ class Frame:
     def selectExpr(self, *columns: str) -> Frame:  # noqa: N802
         return self
 
+    def repartition(self, *by: int | str) -> Frame:
+        return self
+
     def count(self) -> int:
         return len(self.collect())
 

@@ -6,11 +6,23 @@ from collections.abc import Callable
 
 import pytest
 
+from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.points import line_point
-from sinkproof.chaos.schedule import Schedule
-from sinkproof.foreach_batch.deaths_in_other_batches import deaths_at_each_line, deaths_in_other_batches
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.foreach_batch.certifying_query import OTHER_ORDER_JOB, jobs_for
+from sinkproof.foreach_batch.deaths_in_other_batches import (
+    deaths_at_each_line,
+    deaths_in_other_batches,
+    deaths_in_second_turns,
+)
 from sinkproof.foreach_batch.followed_schedules import follow
+from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.reports.progress import SILENT
+
+from ...support.explored_functions import FUNCTIONS
 
 
 def trail(*batches: str) -> list[tuple[int, str, int]]:
@@ -55,3 +67,29 @@ def test_what_is_wrong_from_the_sixth_batch_on_is_found(function: str, query: Ca
         sorted(each.committed) != [(split, offset) for split in (0, 1) for offset in range(24)] for each in endings
     )
     assert wrong
+
+
+def test_loops_are_left_in_the_second_turn_of_the_second_batch() -> None:
+    faults = deaths_in_second_turns(trail("abb", "abcbbcd", "abbab"))
+    assert ["b#4", "c#2"] == [f"{chr(int(fault.point[10:-1]))}#{fault.occurrence}" for fault in faults]
+
+
+@pytest.mark.parametrize(("module", "is_named"), [("resuming", True), ("replacing", False)])
+def test_rows_come_in_another_order_where_code_names_a_shuffle(module: str, is_named: bool) -> None:
+    assert is_named is (OTHER_ORDER_JOB in jobs_for([str(FUNCTIONS / f"{module}.py")]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("function", "found"), [("by_count", {"O1", "O2"}), ("by_row", set())])
+def test_after_a_shuffle_rows_come_in_another_order(
+    function: str, found: set[str], query: Callable[..., SimulatedQuery]
+) -> None:
+    simulated = query(function, module="resuming")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    order = Stage(name="order", schedules=lambda campaign: [Schedule(job=OTHER_ORDER_JOB)])
+    deaths = [stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("deaths where only")]
+    SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60)).carry_out([order, *deaths])
+    claimed = [each for each in results.findings if each.claimed]
+    assert found == {each.oracle for each in claimed}
+    assert {OTHER_ORDER_JOB} == {parse(each.schedule).job for each in claimed} or not found
+    assert results.coverage.stages[1].run >= 2
