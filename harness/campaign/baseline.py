@@ -14,7 +14,7 @@ from sinkproof.exploration.job_world import JobState, JobWorld
 from sinkproof.judging.oracle import named
 from sinkproof.subject.claims import ORACLE_CLAIMS, Claim
 from sinkproof.subject.scratch import FrozenFolder, freeze_folder
-from sinkproof.workload.jobs import RESCALED_JOBS
+from sinkproof.workload.job_names import RESCALED_JOBS
 
 NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
 

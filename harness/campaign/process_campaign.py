@@ -36,7 +36,7 @@ from sinkproof.subject.names_in_code import sees_its_host
 from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
     JOBS,

@@ -29,7 +29,7 @@ from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_after_errors, zombies_and_deaths, zombies_waited_for
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.subject.numbers_in_code import long_wait_seconds
-from sinkproof.workload.jobs import JOBS
+from sinkproof.workload.job_names import JOBS
 
 # In this time several hundred schedules run, or some dozens where the sink uses a slow library.
 PART_SECONDS_MOST: Final = 30.0

@@ -33,7 +33,7 @@ from sinkproof.exploration.shrinking import smallest
 from sinkproof.generators import rare
 from sinkproof.generators.fault_sites import DECIDED, places
 from sinkproof.judging.oracle import Anomaly
-from sinkproof.workload.jobs import JOBS, LARGE_BATCHES_JOB, SPARSE_JOB
+from sinkproof.workload.job_names import JOBS, LARGE_BATCHES_JOB, SPARSE_JOB
 
 STATES_MOST: Final = 20_000
 SHRUNK_MOST: Final = 8  # so many findings of one oracle are shortened; a handful of them is kept

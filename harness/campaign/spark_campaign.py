@@ -24,7 +24,7 @@ from sinkproof.chaos.faults.faults_of_hosts import CUT, CUTS, HEAL, KILL_HOST, S
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.spark_runner import SparkRunner
 from sinkproof.generators import host_schedules
-from sinkproof.workload.jobs import JOBS
+from sinkproof.workload.job_names import JOBS
 
 BEFORE: Final = ("write.after", "snapshot.after", "acknowledge.after", "notify_complete.before", "write.before")
 FULL_SECONDS: Final = 60.0  # from this budget on the endurance job is as long as it ever is

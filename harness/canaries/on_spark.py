@@ -24,7 +24,7 @@ from sinkproof.reference_engine.shells.spark.driver_supervisor import Cluster
 from sinkproof.reports.document import CanaryResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
+from sinkproof.workload.job_names import ZOMBIE_LATE_JOB
 
 TIMES: Final = 5  # runs in which a zombie resumes, of each kind; one run convicts in two cases of three
 

@@ -38,7 +38,7 @@ from sinkproof.subject.claims import READ_BESIDE
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import locator_of
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import SPARSE_JOB
+from sinkproof.workload.job_names import SPARSE_JOB
 
 SPARSE: Final = SPARSE_JOB  # shows what overlapping checkpoints hide
 CampaignFunction = Callable[..., ShellOutcome]  # what `run_campaign` does, perhaps in another way

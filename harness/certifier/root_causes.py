@@ -20,7 +20,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.reports.document import Finding
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     EDGE_CASE_VALUES_JOB,
     EQUAL_ROWS_JOB,

@@ -39,14 +39,8 @@ from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch, clear_folder
 from sinkproof.subject.source_files import OwnCode, own_code
-from sinkproof.workload.jobs import (
-    HUNDREDS_OF_CHECKPOINTS_JOB,
-    INPUTS,
-    REFUSABLE_JOBS,
-    TOGETHER,
-    input_of,
-    named_job,
-)
+from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, REFUSABLE_JOBS, TOGETHER
+from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")

@@ -21,8 +21,9 @@ from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.service_options import ServiceOptions
 from sinkproof.subject.services_in_use import ServicesInUse
+from sinkproof.workload.job_names import ZOMBIE_LATE_JOB
 from sinkproof.workload.job_plans import FAILURES_TOLERATED
-from sinkproof.workload.jobs import INPUTS, ZOMBIE_LATE_JOB, named_job
+from sinkproof.workload.jobs import INPUTS, named_job
 from sinkproof.workload.ledger import Identity, Ledger
 
 RESTARTS_WITHOUT_END: Final = 100_000  # of the long job: its purpose is to be killed often

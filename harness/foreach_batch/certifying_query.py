@@ -23,20 +23,18 @@ from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.names_in_code import has_name
 from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     EQUAL_ROWS_JOB,
-    EVERY_JOB,
     FAR_LARGER_DATA_JOB,
-    INPUTS,
     LARGE_BATCHES_JOB,
     MANY_CHECKPOINTS_JOB,
     OUTAGE_JOB,
-    OUTAGE_SECONDS,
     REFUSABLE_ROWS,
     SHARED_KEYS_JOB,
 )
+from sinkproof.workload.jobs import EVERY_JOB, INPUTS, OUTAGE_SECONDS
 from sinkproof.workload.ledger import Identity, Ledger
 from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,

@@ -11,7 +11,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import KILL, OTHER_ORDER_JOB
 from sinkproof.foreach_batch.simulated_batches import Trail
-from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB
+from sinkproof.workload.job_names import EDGE_CASE_VALUES_JOB
 
 DEATHS_MOST: Final = 24  # of one job: each is followed by most of its batches
 LATE: Final = 2  # of the batches that lead to a line

@@ -15,7 +15,7 @@ from sinkproof.foreach_batch.faults_at_targets import deaths_between_more, strik
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import CrashState
 from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
-from sinkproof.workload.jobs import LARGE_BATCHES_JOB
+from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 
 Watch = Callable[[], AbstractContextManager[WatchedQuery]]
 

@@ -34,7 +34,7 @@ from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
 from sinkproof.generators.fault_sites import SINK, evenly, in_turn
-from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
+from sinkproof.workload.job_names import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
 EDGES_MOST: Final = 12  # whatever the budget: for each of these deaths a driver is started, which takes seconds

@@ -45,7 +45,7 @@ from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, widths_of_padded_numbers
 from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import reachable_in
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     EQUAL_ROWS_JOB,

@@ -13,7 +13,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import high_yield, interleavings, single_faults
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
-from sinkproof.workload.jobs import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS, REFUSABLE_ROWS
+from sinkproof.workload.job_names import EMPTY_BATCHES_JOB, MANY_KEYS_JOB, PLAIN_JOBS, REFUSABLE_ROWS
 
 # The lines of a commit at which a zombie stops are chosen evenly: whether it is fenced is the same at most of them.
 ZOMBIES_MOST: Final = 16

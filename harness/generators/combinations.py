@@ -20,7 +20,7 @@ from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_t
 from sinkproof.generators.feasible import settles
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,

@@ -12,7 +12,7 @@ from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.chaos.socket_points import RAISED
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     FAILING_READS_JOB,
     IN_CONTAINERS_JOB,
     LONG_WAITS_JOB,

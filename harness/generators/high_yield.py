@@ -36,7 +36,7 @@ from sinkproof.generators.rare import (
     several_messages,
 )
 from sinkproof.subject.numbers_in_code import numbers_between, widths_of_padded_numbers
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,

@@ -22,7 +22,7 @@ from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, passe
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.subject.names_in_code import LOCKS, has_name
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     IN_CONTAINERS_JOB,
     LATE_FIRST_ROWS_JOB,
     LATE_SETTLING_JOB,

@@ -26,8 +26,7 @@ from sinkproof.subject.numbers_in_code import (
     keeps_what_grows_elsewhere,
     makes_digests,
 )
-from sinkproof.workload.job_plans import FAILURES_TOLERATED
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     EMPTY_BATCHES_JOB,
     FAR_LARGER_DATA_JOB,
@@ -40,6 +39,7 @@ from sinkproof.workload.jobs import (
     ONE_LARGE_CHECKPOINT_JOB,
     TWELVE_SINKS_JOB,
 )
+from sinkproof.workload.job_plans import FAILURES_TOLERATED
 from sinkproof.workload.rows import DOZENS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
 
 Schedules = Callable[[], Iterator[Schedule]]

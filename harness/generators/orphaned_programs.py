@@ -14,7 +14,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import first_of_each
 from sinkproof.generators.interleavings import within
 from sinkproof.subject.names_in_code import has_name
-from sinkproof.workload.jobs import ORPHANS_JOB
+from sinkproof.workload.job_names import ORPHANS_JOB
 
 START_PROGRAMS: Final = (
     *("subprocess", "Popen", "popen", "system", "create_subprocess_exec", "create_subprocess_shell"),

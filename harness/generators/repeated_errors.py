@@ -12,7 +12,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, passes
 from sinkproof.generators.single_faults import errors, requests
 from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
-from sinkproof.workload.jobs import LONG_WAITS_JOB
+from sinkproof.workload.job_names import LONG_WAITS_JOB
 
 TRIES_MOST: Final = 12
 SECONDS_MOST: Final = 4.0  # of one run: libraries that are no Python wait before they try again, longer each time

@@ -33,7 +33,7 @@ from sinkproof.generators.fault_sites import (
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
 from sinkproof.generators.native_calls import BEFORE_CALLS, refused_statements
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     LARGE_BATCHES_JOB,
     NULL_CHARACTERS_JOB,
     OTHER_HOSTS_JOB,

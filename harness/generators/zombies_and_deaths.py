@@ -19,7 +19,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 from sinkproof.generators.interleavings import within
-from sinkproof.workload.jobs import LONG_WAITS_JOB
+from sinkproof.workload.job_names import LONG_WAITS_JOB
 
 COMMIT: Final = "notify_complete"
 CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")

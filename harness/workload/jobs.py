@@ -16,6 +16,64 @@ from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.reference_engine.shells.virtual_timing import Timing, wrong_clock
+from sinkproof.workload.job_names import (
+    CLOCK_SKEW_JOB,
+    DAYLIGHT_SAVING_JOB,
+    DOZENS_OF_CHECKPOINTS_JOB,
+    EDGE_CASE_VALUES_JOB,
+    EMPTY_BATCHES_JOB,
+    EQUAL_ROWS_JOB,
+    FAILING_READS_JOB,
+    FAR_LARGER_DATA_JOB,
+    FAR_TIMES_JOB,
+    FIVE_TO_THREE_JOB,
+    FOUR_TO_ONE_JOB,
+    HUNDREDS_OF_CHECKPOINTS_JOB,
+    IMPATIENT_THREADS_JOB,
+    IN_CONTAINERS_JOB,
+    LARGE_BATCHES_JOB,
+    LARGE_OFFSETS_JOB,
+    LARGE_VALUES_JOB,
+    LATE_FIRST_ROWS_JOB,
+    LATE_SETTLING_JOB,
+    LONG_IDLE_JOB,
+    LONG_KEYS_JOB,
+    LONG_VALUES_JOB,
+    LONG_WAITS_JOB,
+    MANY_CHECKPOINTS_JOB,
+    MANY_CHUNKS_JOB,
+    MANY_KEYS_JOB,
+    NULL_CHARACTERS_JOB,
+    ONE_LARGE_CHECKPOINT_JOB,
+    ORPHANS_JOB,
+    OTHER_HOSTS_JOB,
+    OTHER_LISTINGS_JOB,
+    OUTAGE_JOB,
+    PERIODIC_CHECKPOINTS_JOB,
+    PIECES_JOB,
+    RACING_THREADS_JOB,
+    REBATCHED_JOB,
+    REUSED_PROCESS_JOB,
+    SCALE_IN_AND_OUT_JOB,
+    SCALE_IN_JOB,
+    SCALE_OUT_JOB,
+    SHARED_KEYS_JOB,
+    SKIPPED_IDS_JOB,
+    SLOW_DETECTION_JOB,
+    SLOW_THREADS_JOB,
+    SPARSE_JOB,
+    THREE_TO_TWO_JOB,
+    TOGETHER,
+    TWELVE_OF_BOTH_JOB,
+    TWELVE_SINKS_JOB,
+    TWO_SINKS_JOB,
+    TWO_TO_FIVE_JOB,
+    UNALIGNED_JOB,
+    UNEVEN_SOURCES_JOB,
+    YEAR_END_JOB,
+    ZOMBIE_LATE_JOB,
+    ZOMBIE_VERY_LATE_JOB,
+)
 from sinkproof.workload.job_plans import (
     BY_OFFSET,
     PERIODIC,
@@ -70,80 +128,6 @@ IDLE_PACE_MS: Final = 60  # the slowest checkpoint takes 20 ms from its trigger 
 OUTAGE_SECONDS: Final = 25 * 3600.0  # janitors and time limits go by a quarter of an hour, an hour, a day
 # settle() is called after 500 ms: the next checkpoint comes after 250, and a sink may be in doubt for 1,000.
 LATE_SETTLING_STRETCH: Final = 100
-
-SPARSE_JOB: Final = "sparse"
-ZOMBIE_LATE_JOB: Final = "zombie-late"
-SLOW_DETECTION_JOB: Final = "slow-detection"
-LATE_FIRST_ROWS_JOB: Final = "late-first-rows"
-ZOMBIE_VERY_LATE_JOB: Final = "zombie-very-late"
-DOZENS_OF_CHECKPOINTS_JOB: Final = "dozens-of-checkpoints"
-HUNDREDS_OF_CHECKPOINTS_JOB: Final = "hundreds-of-checkpoints"
-SCALE_IN_JOB: Final = "scale-in"
-SCALE_OUT_JOB: Final = "scale-out"
-SCALE_IN_AND_OUT_JOB: Final = "scale-in-and-out"
-THREE_TO_TWO_JOB: Final = "three-to-two"
-TWO_TO_FIVE_JOB: Final = "two-to-five"
-FIVE_TO_THREE_JOB: Final = "five-to-three"
-FOUR_TO_ONE_JOB: Final = "four-to-one"
-REBATCHED_JOB: Final = "rebatched"
-CLOCK_SKEW_JOB: Final = "clock-skew"
-TWO_SINKS_JOB: Final = "two-sinks"
-UNEVEN_SOURCES_JOB: Final = "uneven-sources"
-UNALIGNED_JOB: Final = "unaligned"
-PERIODIC_CHECKPOINTS_JOB: Final = "periodic-checkpoints"
-OUTAGE_JOB: Final = "outage"
-LATE_SETTLING_JOB: Final = "late-settling"
-REUSED_PROCESS_JOB: Final = "reused-process"
-EDGE_CASE_VALUES_JOB: Final = "edge-case-values"
-EQUAL_ROWS_JOB: Final = "equal-rows"
-SHARED_KEYS_JOB: Final = "shared-keys"
-LARGE_BATCHES_JOB: Final = "large-batches"
-LARGE_VALUES_JOB: Final = "large-values"
-MANY_CHECKPOINTS_JOB: Final = "many-checkpoints"
-SKIPPED_IDS_JOB: Final = "skipped-ids"
-MANY_CHUNKS_JOB: Final = "many-chunks"
-FAR_LARGER_DATA_JOB: Final = "far-larger-data"
-ONE_LARGE_CHECKPOINT_JOB: Final = "one-large-checkpoint"
-MANY_KEYS_JOB: Final = "many-keys"
-LONG_KEYS_JOB: Final = "long-keys"
-LONG_VALUES_JOB: Final = "long-values"
-NULL_CHARACTERS_JOB: Final = "null-characters"
-LARGE_OFFSETS_JOB: Final = "large-offsets"
-FAR_TIMES_JOB: Final = "far-times"
-EMPTY_BATCHES_JOB: Final = "empty-batches"
-LONG_IDLE_JOB: Final = "long-idle"
-TWELVE_SINKS_JOB: Final = "twelve-sinks"
-TWELVE_OF_BOTH_JOB: Final = "twelve-of-both"
-SLOW_THREADS_JOB: Final = "slow-threads"
-RACING_THREADS_JOB: Final = "racing-threads"
-IMPATIENT_THREADS_JOB: Final = "impatient-threads"
-LONG_WAITS_JOB: Final = "long-waits"
-IN_CONTAINERS_JOB: Final = "in-containers"
-OTHER_HOSTS_JOB: Final = "other-hosts"
-ORPHANS_JOB: Final = "orphans"
-YEAR_END_JOB: Final = "year-end"
-DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
-FAILING_READS_JOB: Final = "failing-reads"
-OTHER_LISTINGS_JOB: Final = "other-listings"
-PIECES_JOB: Final = "pieces"
-TOGETHER: Final = "+"  # joins the names of two jobs
-JOBS: Final = (STANDARD, SPARSE_JOB)
-RESCALED_JOBS: Final = (SCALE_IN_JOB, SCALE_OUT_JOB)
-UNEVENLY_RESCALED_JOBS: Final = (THREE_TO_TWO_JOB, TWO_TO_FIVE_JOB, FIVE_TO_THREE_JOB, FOUR_TO_ONE_JOB)
-VIRTUAL_JOBS: Final = (  # run by a simulated engine only
-    *(REBATCHED_JOB, CLOCK_SKEW_JOB, TWO_SINKS_JOB, UNEVEN_SOURCES_JOB, UNALIGNED_JOB),
-    *(PERIODIC_CHECKPOINTS_JOB, OUTAGE_JOB, LATE_SETTLING_JOB, REUSED_PROCESS_JOB),
-)
-REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, LONG_VALUES_JOB, NULL_CHARACTERS_JOB, LARGE_OFFSETS_JOB, FAR_TIMES_JOB)
-REFUSABLE_JOBS: Final = (*REFUSABLE_ROWS, ONE_LARGE_CHECKPOINT_JOB, LARGE_VALUES_JOB)  # a target may do so, by an error
-PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
-THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
-WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
-RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
-    *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
-    *(FAR_LARGER_DATA_JOB, SHARED_KEYS_JOB, SKIPPED_IDS_JOB),
-    *(*REFUSABLE_JOBS, *UNEVENLY_RESCALED_JOBS),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

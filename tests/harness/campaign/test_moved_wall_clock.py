@@ -22,7 +22,8 @@ from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import CLOCK_SKEW_JOB, OUTAGE_JOB, WALL_CLOCK_JOBS, YEAR_END_JOB, named_job
+from sinkproof.workload.job_names import CLOCK_SKEW_JOB, OUTAGE_JOB, WALL_CLOCK_JOBS, YEAR_END_JOB
+from sinkproof.workload.jobs import named_job
 
 pytestmark = pytest.mark.slow
 STAGE = "wall clock passes the end of a year and of daylight saving time"

@@ -20,7 +20,7 @@ from sinkproof.generators.native_calls import power_losses, power_losses_at_step
 from sinkproof.reports.document import OutwardCalls, PowerLosses, ShellResult
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
-from sinkproof.workload.jobs import SPARSE_JOB
+from sinkproof.workload.job_names import SPARSE_JOB
 
 SINKS = Path(__file__).parents[2] / "support/native_commits.py"
 POWER = tuple(stage for stage in PROCESS_PLAN if stage.name.startswith("power losses, by"))

@@ -19,7 +19,7 @@ from sinkproof.generators import lines_never_run
 from sinkproof.generators.fault_sites import DECIDED
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LARGE_BATCHES_JOB
+from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 
 pytestmark = pytest.mark.slow
 STAGE: Final = "unusual situations, while statements never ran"

@@ -42,7 +42,7 @@ from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.loading import check, locator_of
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import ZOMBIE_LATE_JOB
+from sinkproof.workload.job_names import ZOMBIE_LATE_JOB
 
 # Attempts that died in this process never close their files: that is what a death is.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

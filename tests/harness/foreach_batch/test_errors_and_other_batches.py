@@ -25,7 +25,7 @@ from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
 from sinkproof.subject.loading import function_anew
-from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB
+from sinkproof.workload.job_names import EDGE_CASE_VALUES_JOB
 
 from ...support.explored_functions import FUNCTIONS, EndsWhenAsked
 

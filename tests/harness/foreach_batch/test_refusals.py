@@ -28,7 +28,7 @@ from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.foreach_batch.watched_query import CallToTarget
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
-from sinkproof.workload.jobs import LARGE_BATCHES_JOB, REFUSABLE_ROWS
+from sinkproof.workload.job_names import LARGE_BATCHES_JOB, REFUSABLE_ROWS
 
 from ...support.struck_functions import campaign, drivers
 

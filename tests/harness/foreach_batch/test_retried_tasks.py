@@ -20,7 +20,7 @@ from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder
-from sinkproof.workload.jobs import OUTAGE_JOB
+from sinkproof.workload.job_names import OUTAGE_JOB
 
 from ...support.explored_functions import FUNCTIONS
 

@@ -28,7 +28,8 @@ from sinkproof.generators.lines_never_run import (
 from sinkproof.generators.native_calls import after_new_calls, losses_after_failed_forcing
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import INPUTS, LARGE_VALUES_JOB
+from sinkproof.workload.job_names import LARGE_VALUES_JOB
+from sinkproof.workload.jobs import INPUTS
 
 from ...support.traces_of_calls import SYNC, WRITE, run_of
 

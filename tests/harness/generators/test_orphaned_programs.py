@@ -17,7 +17,7 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.generators.orphaned_programs import deaths_beside_programs
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import ORPHANS_JOB
+from sinkproof.workload.job_names import ORPHANS_JOB
 
 SINKS = Path(__file__).parents[2] / "support/rows_by_programs.py"
 

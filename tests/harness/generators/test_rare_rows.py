@@ -16,7 +16,7 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.high_yield import RACING_TIMERS, exact_sizes, threads_at_another_pace
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import FAR_TIMES_JOB, LONG_IDLE_JOB
+from sinkproof.workload.job_names import FAR_TIMES_JOB, LONG_IDLE_JOB
 
 SUBJECTS = Path(__file__).parents[2] / "support/rare_rows.py"
 

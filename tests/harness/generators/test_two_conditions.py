@@ -30,7 +30,7 @@ from sinkproof.generators.single_faults import errors_in_reused_processes
 from sinkproof.generators.zombies_and_deaths import zombies_and_deaths
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import LARGE_BATCHES_JOB, THREE_TO_TWO_JOB
+from sinkproof.workload.job_names import LARGE_BATCHES_JOB, THREE_TO_TWO_JOB
 
 SUPPORT: Final = Path(__file__).parents[2] / "support"
 SINKS: Final = SUPPORT / "two_conditions.py"

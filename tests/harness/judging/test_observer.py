@@ -11,7 +11,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.judging.observer import DECISIONS_READ, Observer
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import HUNDREDS_OF_CHECKPOINTS_JOB, MANY_CHECKPOINTS_JOB
+from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, MANY_CHECKPOINTS_JOB
 from sinkproof.workload.ledger import Identity
 
 

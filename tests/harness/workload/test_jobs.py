@@ -8,14 +8,8 @@ import pytest
 
 from sinkproof.chaos.schedule import FORMER_JOB_NAMES, STANDARD, Schedule, ScheduleError, parse
 from sinkproof.reference_engine.checkpointing.coordinator import CheckpointRecord
-from sinkproof.workload.jobs import (
-    EVERY_JOB,
-    INPUTS,
-    SHARED_KEYS_JOB,
-    input_of,
-    named_job,
-    sentence_of,
-)
+from sinkproof.workload.job_names import SHARED_KEYS_JOB
+from sinkproof.workload.jobs import EVERY_JOB, INPUTS, input_of, named_job, sentence_of
 from sinkproof.workload.ledger import Ledger
 from sinkproof.workload.made_jobs import made_job
 

@@ -12,14 +12,14 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.jobs import (
+from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     LARGE_OFFSETS_JOB,
     LONG_KEYS_JOB,
     LONG_VALUES_JOB,
     NULL_CHARACTERS_JOB,
-    input_of,
 )
+from sinkproof.workload.jobs import input_of
 
 PADDED: Final = """\
 import json

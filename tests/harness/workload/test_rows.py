@@ -10,8 +10,9 @@ from datetime import datetime
 import pytest
 
 from sinkproof.reference_engine.dataflow.key_groups import key_group, owner_of_group
+from sinkproof.workload.job_names import EDGE_CASE_VALUES_JOB, SHARED_KEYS_JOB
 from sinkproof.workload.job_plans import SECOND_SINK
-from sinkproof.workload.jobs import EDGE_CASE_VALUES_JOB, SHARED_KEYS_JOB, input_of
+from sinkproof.workload.jobs import input_of
 from sinkproof.workload.ledger import Ledger
 from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT, EDGE_CASE_VALUES, SINKS
 

@@ -15,7 +15,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import first_of_each_call, passes
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-from sinkproof.workload.jobs import REUSED_PROCESS_JOB
+from sinkproof.workload.job_names import REUSED_PROCESS_JOB
 
 from ...support.real_services import end_own_services
 
