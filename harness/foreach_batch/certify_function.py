@@ -61,7 +61,7 @@ def explore(contract: Contract, task: Task, *, progress: Progress) -> ShellOutco
     """One shell's part of the certificate. Raises ContractError where there is no Spark."""
     progress.start(task.name, "crashes of batches")
     began = now()
-    with _scratch_folder(contract, task, progress=progress) as scratch:
+    with prepared_scratch(contract, task, progress=progress) as scratch:
         results = FunctionResults(contract, scratch, progress=progress)
         closure, left_out = SHELLS[task.shell](results, scratch, task=task, progress=progress)
     if task.shell == "simulated" and results.breaks_a_claim:
@@ -105,7 +105,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
     """Runs one schedule from the empty folder. Raises ContractError for a fault of another kind."""
     schedule = parse(task.schedule, kinds=frozenset(KINDS))
     refuse_other_faults(schedule, task.shell)
-    with _scratch_folder(contract, task, progress=progress) as scratch:
+    with prepared_scratch(contract, task, progress=progress) as scratch:
         if task.shell == "simulated":
             with (
                 simulated_query(contract, scratch, progress=progress) as query,
@@ -196,7 +196,6 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
             ends=Deadline(task.budget_seconds) if task.budget_holds else None,
         )
         campaign.carry_out(SIMULATED_FUNCTION_PLAN if copies else WITHOUT_COPIES)
-        results.contract.call_if_there("teardown", scratch)
     return campaign.closure() if copies else None, campaign.left_out()
 
 
@@ -235,15 +234,20 @@ SHELLS: dict[str, Callable[..., Explored]] = {"simulated": _simulated, "spark": 
 
 
 @contextmanager
-def _scratch_folder(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
-    """A fresh folder, with the scratch folder in it. Within the context SparkUnavailable becomes a ContractError."""
+def prepared_scratch(contract: Contract, task: Task, *, progress: Progress) -> Iterator[Scratch]:
+    """A fresh folder, with the scratch folder in it; what the last `setup` has made is removed in the end. Within the
+    context SparkUnavailable becomes a ContractError.
+    """
     shell, services = task.shell, ServicesInUse(options=task.services, report=progress.report)
     if shell not in SHELLS:
         raise ContractError(f"{contract.locator}: a foreachBatch function runs --on {' or '.join(SHELLS)}, not {shell}")
     with scratch_folder() as folder:
         path = folder / "scratch"
         path.mkdir()
+        scratch = Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
         try:
-            yield Scratch(name=f"{contract.name}-{shell}", path=path, shell=shell, services=services)
+            yield scratch
         except SparkUnavailable as error:
             raise ContractError(str(error)) from error
+        finally:
+            contract.call_if_there("teardown", scratch)

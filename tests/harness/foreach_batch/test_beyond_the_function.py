@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +16,14 @@ from sinkproof.campaign.task import Task
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.chaos.clock import Deadline
-from sinkproof.foreach_batch.certify_function import explore
+from sinkproof.foreach_batch.certify_function import explore, prepared_scratch
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_canaries import NAMES, blind_to_users, laid_out
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
+from sinkproof.reference_engine.shells.spark.java_installation import SparkUnavailable
 from sinkproof.reports.progress import SILENT
-from sinkproof.subject.contract import Contract
+from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -105,3 +109,18 @@ def test_rows_that_are_not_seen_after_a_run_make_the_shell_blind(canaries: Calla
 
     (reason,) = canaries(change=reads_the_folder_only)
     assert "left outside of the folder were not seen" in reason
+
+
+@pytest.mark.parametrize("ends", [nullcontext, partial(pytest.raises, ContractError)])
+def test_what_setup_has_made_is_removed_in_the_end(
+    ends: Callable[[], AbstractContextManager[object]], query: Callable[..., SimulatedQuery]
+) -> None:
+    contract = query("put", module="with_native_client").contract
+    servers = sys.modules[contract.given.write_batch.__module__].SERVERS
+    task = Task(locator=contract.locator, shell="simulated", budget_seconds=0)
+    with ends() as fails, prepared_scratch(contract, task, progress=SILENT) as scratch:
+        contract.call_if_there("setup", scratch)
+        assert 1 == len(servers)
+        if fails is not None:
+            raise SparkUnavailable("no JVM")
+    assert [] == servers
