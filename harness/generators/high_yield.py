@@ -38,12 +38,14 @@ from sinkproof.generators.rare import (
 from sinkproof.subject.numbers_in_code import numbers_between, widths_of_padded_numbers
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
+    DAYLIGHT_SAVING_JOB,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
     EQUAL_ROWS_JOB,
     IMPATIENT_THREADS_JOB,
     LARGE_BATCHES_JOB,
     LATE_SETTLING_JOB,
+    LEAP_DAY_JOB,
     LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
     MANY_KEYS_JOB,
@@ -65,7 +67,7 @@ from sinkproof.workload.job_names import (
     WALL_CLOCK_JOBS,
     YEAR_END_JOB,
 )
-from sinkproof.workload.made_jobs import EXACT_MOST, exact_name
+from sinkproof.workload.made_jobs import EXACT_MOST, exact_name, splits_name, subtasks_name
 from sinkproof.workload.rows import SINKS
 
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
@@ -78,6 +80,7 @@ DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, 
 # Not each case is a statement of its own.
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
 SIZE_LEAST, SIZES_MOST = 2, 6
+MANY_SPLITS, SUBTASKS_OF_THREE_DIGITS = 40, 102
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
@@ -139,7 +142,8 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
 
 def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
     """Clocks jump over the end of a year, and of daylight saving time, within a transaction, between vote and commit,
-    and between a death, or a zombie's commit, and the recovery from it; over the end of a year also back again.
+    and between a death, or a zombie's commit, and the recovery from it; over the end of a year also back again. A few
+    runs are made on a leap day, and over its end.
     """
     baseline = campaign.baseline
     jumps = [fault for fault in spread(baseline, "clock-forward", times=2) if fault.point in CLOCK_STEPS]
@@ -150,9 +154,10 @@ def moved_wall_clocks(campaign: CampaignView) -> Iterator[Schedule]:
         yield from _at_midnight(jumps, deaths, restart)
         return
     turns = [[Schedule(job=job) for job in WALL_CLOCK_JOBS]]
-    for job in WALL_CLOCK_JOBS:
+    for job in (YEAR_END_JOB, DAYLIGHT_SAVING_JOB):
         turns.append([Schedule((jump,), job=job) for jump in jumps])
         turns.append([Schedule((death, restart), job=job) for death in deaths])
+    turns.append([Schedule(faults, job=LEAP_DAY_JOB) for faults in ((first,), (deaths[0], restart))])
     zombies = within(campaign.traced_baseline, "notify_complete", "stop")
     turns.append([Schedule((zombie, restart), job=YEAR_END_JOB) for zombie in zombies])
     turns.append([Schedule((first, jump), job=YEAR_END_JOB) for jump in back])
@@ -178,13 +183,14 @@ def _at_midnight(jumps: list[Fault], deaths: list[Fault], restart: Fault) -> Ite
 def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
     """Subtasks with numbers of one digit and of two: after deaths of the whole job, and of the second one alone. With
     checkpoints that have such numbers, too: a name made of both may be that of another subtask and checkpoint. Once the
-    last subtask comes first: "0-1" is a part of "10-1".
+    last subtask comes first: "0-1" is a part of "10-1". At last there are so many splits that they share buckets.
     """
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
     second = Fault("sink[1]", "write.after", 2, "kill")
     yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
     yield from (Schedule(job=job, orders=(EVERY_STEP,)) for job in (TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB))
     yield Schedule(job=TWELVE_OF_BOTH_JOB)
+    yield from (Schedule(faults, job=splits_name(MANY_SPLITS)) for faults in ((), (decided[0],)))
 
 
 def threads_at_another_pace(campaign: CampaignView) -> Iterator[Schedule]:
@@ -242,13 +248,17 @@ def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
 
 def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
     """The number of the successor has a digit more: zombies, and a death of the whole job. That of a checkpoint has one
-    more than its name has been given, or does not fit into a field of so many bits.
+    more than its name has been given, or does not fit into a field of so many bits. So has that of a subtask, where
+    numbers are padded to two digits.
     """
     yield Schedule(job=SKIPPED_IDS_JOB)
     zombies = single_faults.zombies_at_first_steps(campaign)
     yield from (replace(zombie, ids=SEVEN_DIGITS) for zombie in zombies)
     yield Schedule((Fault(COORDINATOR, DECIDED, 1, "kill-job"),), ids=SEVEN_DIGITS)
-    for width in widths_of_padded_numbers(campaign.runner.files):
+    widths = widths_of_padded_numbers(campaign.runner.files)
+    if 2 in widths and not campaign.has_breakable_service:
+        yield Schedule((Fault(COORDINATOR, DECIDED, 1, "kill-job"),), job=subtasks_name(SUBTASKS_OF_THREE_DIGITS))
+    for width in widths:
         deaths = (Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2))
         if width in WIDTHS:
             yield from (Schedule(faults, ids=10**width - 2) for faults in ((), *((death,) for death in deaths)))

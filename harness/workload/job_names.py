@@ -58,6 +58,7 @@ OTHER_HOSTS_JOB: Final = "other-hosts"
 ORPHANS_JOB: Final = "orphans"
 YEAR_END_JOB: Final = "year-end"
 DAYLIGHT_SAVING_JOB: Final = "daylight-saving"
+LEAP_DAY_JOB: Final = "leap-day"
 FAILING_READS_JOB: Final = "failing-reads"
 OTHER_LISTINGS_JOB: Final = "other-listings"
 PIECES_JOB: Final = "pieces"
@@ -73,7 +74,7 @@ REFUSABLE_ROWS: Final = (LONG_KEYS_JOB, LONG_VALUES_JOB, NULL_CHARACTERS_JOB, LA
 REFUSABLE_JOBS: Final = (*REFUSABLE_ROWS, ONE_LARGE_CHECKPOINT_JOB, LARGE_VALUES_JOB)  # a target may do so, by an error
 PLAIN_JOBS: Final = (EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB)
 THREADS_JOBS: Final = (SLOW_THREADS_JOB, RACING_THREADS_JOB, IMPATIENT_THREADS_JOB)  # where sinks are processes
-WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB)  # where sinks are processes
+WALL_CLOCK_JOBS: Final = (YEAR_END_JOB, DAYLIGHT_SAVING_JOB, LEAP_DAY_JOB)  # where sinks are processes
 RARE_JOBS: Final = (  # where sinks are processes, and mostly while statements of theirs have not run
     *(EMPTY_BATCHES_JOB, MANY_KEYS_JOB, LONG_IDLE_JOB, TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB, MANY_CHUNKS_JOB),
     *(FAR_LARGER_DATA_JOB, SHARED_KEYS_JOB, SKIPPED_IDS_JOB),

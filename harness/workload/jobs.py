@@ -36,6 +36,7 @@ from sinkproof.workload.job_names import (
     LARGE_VALUES_JOB,
     LATE_FIRST_ROWS_JOB,
     LATE_SETTLING_JOB,
+    LEAP_DAY_JOB,
     LONG_IDLE_JOB,
     LONG_KEYS_JOB,
     LONG_VALUES_JOB,
@@ -113,7 +114,7 @@ from sinkproof.workload.rows import (
     TWELVE_SINKS_INPUT,
     UNEVEN_INPUT,
 )
-from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, DAYS_PASS, TRUE_SECONDS, YEAR_END
+from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, DAYS_PASS, LEAP_DAY, TRUE_SECONDS, YEAR_END
 
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 LATE: Final = Timing(suspended=ZOMBIE_LATE_MS)  # zombies are
@@ -270,6 +271,7 @@ EVERY_JOB: Final = {
     ),
     YEAR_END_JOB: _spec("it is half past eleven on the evening of 31 December", wall_clock=YEAR_END),
     DAYLIGHT_SAVING_JOB: _spec("clocks are set back in half an hour", wall_clock=CLOCKS_SET_BACK),
+    LEAP_DAY_JOB: _spec("it is half past eleven on the evening of 29 February", wall_clock=LEAP_DAY),
     PIECES_JOB: _spec("what is received over TCP comes in pieces of a few bytes", receives_in_pieces=True),
     OTHER_LISTINGS_JOB: _spec("folders are listed in another order, as by another file system", lists_by_hash=True),
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),

@@ -1,4 +1,6 @@
-"""Jobs that are made from their names: so many sources and sinks, rows, batches, checkpoints; or rows in a batch."""
+"""Jobs that are made from their names: so many sources and sinks, rows, batches, checkpoints; or rows in a batch, or
+splits, or sink subtasks.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,22 @@ from typing import Final
 
 from sinkproof.chaos.schedule import ScheduleError
 from sinkproof.reference_engine.dataflow.job_graph import source_to_sink
+from sinkproof.reference_engine.dataflow.key_groups import KEY_GROUPS
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.workload.job_plans import BY_OFFSET
+from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT
 
 MADE: Final = "made-"
 EXACTLY: Final = MADE + "exactly-"
 EXACT_MOST: Final = 10_000  # rows of a batch; of so many the job has one, else two
 TWICE_MOST: Final = 4_096
+SUBTASKS: Final = MADE + "subtasks-"
+SPLITS: Final = MADE + "splits-"
+MOST: Final = {SUBTASKS: KEY_GROUPS, SPLITS: 1_000}
+SOURCES, CHECKPOINTS = 2, 3
+CLOSING_MS: Final = 30
 SHAPE: Final = {"sources": (1, 4), "sinks": (1, 4), "rows": (1, 40), "batch": (1, 5), "every": (1, 6)}
 
 
@@ -36,6 +45,16 @@ def exact_rows(name: str) -> int:
     return int(number) if name != number and number.isdecimal() and int(number) <= EXACT_MOST else 0
 
 
+def subtasks_name(subtasks: int) -> str:
+    """So many sink subtasks."""
+    return f"{SUBTASKS}{subtasks}"
+
+
+def splits_name(splits: int) -> str:
+    """So many splits; two sources read them."""
+    return f"{SPLITS}{splits}"
+
+
 @cache
 def made_job(name: str) -> tuple[Job, GeneratedInput]:
     """The job of this name, and what its sources hold. Raises ScheduleError."""
@@ -45,13 +64,18 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
         )
         configuration = replace(BY_OFFSET, checkpoint_every_batches=1)
         return Job(plan=source_to_sink(source, sources=1, sinks=1).plan(), configuration=configuration), source
+    for kind, most in MOST.items():
+        number = name.removeprefix(kind)
+        if number != name and number.isdecimal() and 1 <= int(number) <= most:
+            return _of_many(int(number)) if kind == SUBTASKS else _of_many(2, splits=int(number))
     words = name.removeprefix(MADE).split("-")
     shape = {part: int(word) for part, word in zip(SHAPE, words, strict=False) if word.isdecimal()}
     bounds = ", ".join(f"{part} {least} to {most}" for part, (least, most) in SHAPE.items())
     if len(words) != len(SHAPE) or any(
         not least <= shape.get(part, 0) <= most for part, (least, most) in SHAPE.items()
     ):
-        also = f"or like {exact_name(1000)}: {EXACT_MOST} at most"
+        others = ", ".join(f"{kind}{most}" for kind, most in {EXACTLY: EXACT_MOST, **MOST}.items())
+        also = f"or like {others}, which are the largest"
         raise ScheduleError(f"cannot make a job of {name!r}. It is named like made-2-3-12-2-2: {bounds}; {also}")
     source = GeneratedInput(
         _make_row,
@@ -62,6 +86,24 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
     configuration = replace(BY_OFFSET, checkpoint_every_batches=shape["every"])
     plan = source_to_sink(source, sources=shape["sources"], sinks=shape["sinks"]).plan()
     return Job(plan=plan, configuration=configuration), source
+
+
+def _of_many(sinks: int, *, splits: int = SOURCES) -> tuple[Job, GeneratedInput]:
+    """Before each of three checkpoints a split has rows: of two splits two batches, with a row or so for each sink."""
+    batches = BATCHES_PER_CHECKPOINT if splits == SOURCES else 1
+    source = GeneratedInput(
+        _make_row_of_many, splits=splits, rows_per_split=CHECKPOINTS * batches * sinks, batch_rows=sinks
+    )
+    configuration = replace(
+        BY_OFFSET,
+        checkpoint_every_batches=batches * -(-splits // SOURCES),
+        closing_patience=CLOSING_MS * sinks,  # they are notified one after the other
+    )
+    return Job(plan=source_to_sink(source, sinks=sinks).plan(), configuration=configuration), source
+
+
+def _make_row_of_many(split: int, offset: int) -> Row:
+    return _make_row(split, offset)._replace(key=f"k{split}.{offset}")
 
 
 def _make_row(split: int, offset: int) -> Row:

@@ -9,11 +9,13 @@ from typing import Final
 from sinkproof.chaos.wall_clock import WallClock, half_an_hour_before_midnight
 from sinkproof.reference_engine.shells.job import Job
 
-# Half an hour before the end of a year, twelve hours before it, half an hour before clocks are set back.
+# Half an hour before the end of a year, twelve hours before it, half an hour before clocks are set back; the evening of
+# 29 February.
 YEAR_END: Final = WallClock(start=1_704_065_400.0, zone="UTC0")  # where local midnight is near, too
 DAY_BEFORE: Final = WallClock(start=1_704_024_000.0)
 DAYS_PASS: Final = replace(DAY_BEFORE, passes=True)
 CLOCKS_SET_BACK: Final = WallClock(start=1_698_539_400.0, zone="CET-1CEST,M3.5.0,M10.5.0/3")
+LEAP_DAY: Final = WallClock(start=1_709_249_400.0, zone="UTC0")
 TRUE_SECONDS: Final = WallClock(start=0.0)  # where `context.clock` shows seconds since 1970
 
 

@@ -1,0 +1,75 @@
+"""More splits than buckets, subtasks of three digits, a leap day: each convicts, and right siblings pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.campaign.task import Task
+from sinkproof.certifier.perform import try_again
+from sinkproof.chaos.schedule import Schedule, ScheduleError
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.high_yield import longer_generations, moved_wall_clocks, twelve_sinks
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.job_names import LEAP_DAY_JOB
+from sinkproof.workload.made_jobs import made_job
+
+SUPPORT = Path(__file__).parents[2] / "support"
+SUBJECTS, PADDED = f"{SUPPORT}/boundaries.py", f"{SUPPORT}/padded_subtasks.py"
+DEATH = "checkpoint.persist.after#1=kill-job"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "shell", "schedule", "found"),
+    [
+        (f"{SUBJECTS}:SharedBuckets", f"{SUBJECTS}:OwnBuckets", "simulated", "job=made-splits-40 no-fault", {"O1"}),
+        (f"{PADDED}:Prefixes", f"{PADDED}:Names", "simulated", f"job=made-subtasks-102 {DEATH}", {"O1", "O6"}),
+        (f"{SUBJECTS}:Years", f"{SUBJECTS}:Days", "process", "job=leap-day no-fault", {"O1", "O6"}),
+    ],
+)
+def test_what_is_wrong_beyond_a_boundary(wrong: str, right: str, shell: str, schedule: str, found: set[str]) -> None:
+    tasks = [Task(locator=name, shell=shell, budget_seconds=0, schedule=schedule) for name in (wrong, right)]
+    assert [found, set()] == [{anomaly.oracle for anomaly in try_again(task).anomalies} for task in tasks]
+
+
+def test_campaigns_go_beyond_these_boundaries(tmp_path: Path) -> None:
+    names = f"{SUBJECTS}:Days", f"{PADDED}:Prefixes"
+    plain, padded = ([str(each) for each in _planned(name, tmp_path / name[-4:])] for name in names)
+    subtasks = [f"job=made-subtasks-102 {DEATH}"]
+    usual = ["job=made-splits-40 no-fault", f"job=made-splits-40 {DEATH}", f"job={LEAP_DAY_JOB} no-fault"]
+    assert {*subtasks, *usual} <= {*padded}
+    assert {*usual} <= {*plain}
+    assert {*subtasks}.isdisjoint(plain)
+
+
+def _planned(name: str, folder: Path) -> list[Schedule]:
+    folder.mkdir()
+    planned: list[Schedule] = []
+
+    def plan(campaign: ProcessCampaign) -> list[Schedule]:
+        for generate in (longer_generations, twelve_sinks, moved_wall_clocks):
+            planned.extend(generate(campaign))
+        return []
+
+    with process_runner(load(name), Scratch(name=name, path=folder, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=runner.contract, shell="process"))
+        campaign.carry_out([Stage(name="planned", schedules=plan)])
+    return planned
+
+
+def test_each_sink_gets_rows_before_each_checkpoint() -> None:
+    job, source = made_job("made-subtasks-102")
+    assert 102 == sum(subtask.sink for subtask in job.plan.subtasks)
+    assert (2, 6 * 102) == (source.splits, source.rows_per_split)
+    assert 40 == made_job("made-splits-40")[1].splits
+
+
+@pytest.mark.parametrize("name", ["made-subtasks-129", "made-splits-0", "made-splits-1001", "made-subtasks-x"])
+def test_no_job_is_larger_than_the_engine_allows(name: str) -> None:
+    with pytest.raises(ScheduleError, match="or like made-exactly-10000, made-subtasks-128, made-splits-1000"):
+        made_job(name)

@@ -1,0 +1,87 @@
+"""Sinks that are wrong beyond a boundary: more splits than buckets, a leap day; each beside its right sibling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sinkproof import Claim, Scratch
+
+BUCKETS = 16
+
+
+class Parts:
+    """A file for each part, replaced as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def is_committed(self, part: str) -> bool:
+        return False
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        self.put(part, rows)
+
+    def put(self, name: str, rows: Sequence[Any]) -> None:
+        new = self.folder / f"{name}.new"
+        new.write_text(json.dumps([[row.split, row.offset] for row in rows]))
+        new.rename(self.folder / f"{name}.json")
+
+    def record(self, part: str) -> None:
+        """The files are the record."""
+
+
+class SharedBucketsOfParts(Parts):
+    def bucket(self, row: Any) -> int:
+        return int(row.split % BUCKETS)
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        for split in {row.split for row in rows}:
+            own = [row for row in rows if row.split == split]
+            self.put(f"{part}-{self.bucket(own[0])}", own)
+
+
+class OwnBucketsOfParts(SharedBucketsOfParts):
+    def bucket(self, row: Any) -> int:
+        return int(row.split)
+
+
+class KeptForYears(Parts):
+    def until(self) -> date:
+        today = date.today()
+        return today.replace(year=today.year + 1)
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        self.put(f"{part}-{self.until().year}", rows)
+
+
+class KeptForDays(KeptForYears):
+    def until(self) -> date:
+        return date.today() + timedelta(days=366)
+
+
+class SharedBuckets:
+    claims = Claim.EXACTLY_ONCE
+    made: ClassVar[type[Any]] = SharedBucketsOfParts
+
+    def sink(self, scratch: Scratch) -> Any:
+        return self.made(scratch.path)
+
+    def committed(self, scratch: Scratch) -> Iterator[Sequence[Any]]:
+        for file in sorted(scratch.path.glob("*.json")):
+            yield from json.loads(file.read_text())
+
+
+class OwnBuckets(SharedBuckets):
+    made = OwnBucketsOfParts
+
+
+class Years(SharedBuckets):
+    made = KeptForYears
+
+
+class Days(SharedBuckets):
+    made = KeptForDays
