@@ -106,6 +106,15 @@ def hang_up(tracee: Tracee, descriptor: int) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
+def hang_up_all(process: int) -> None:
+    """Each connection of this process over a network ends, as a server ends those that are idle."""
+    with suppress(OSError):  # it is gone
+        for descriptor in map(int, os.listdir(f"/proc/{process}/fd")):
+            with suppress(OSError), _of_network(Tracee(process), descriptor) as connection:
+                connection.getpeername()  # else it listens
+                connection.shutdown(socket.SHUT_RDWR)
+
+
 def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes were sent, by the same socket, which receives nothing that comes later."""
     data = _bytes_to_send(tracee, name, arguments)

@@ -26,6 +26,7 @@ from sinkproof.workload.job_names import (
     EQUAL_ROWS_JOB,
     FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
+    IDLE_CLOSED_JOB,
     IN_CONTAINERS_JOB,
     LARGE_BATCHES_JOB,
     LARGE_OFFSETS_JOB,
@@ -133,6 +134,7 @@ SITUATIONS: Final = {
     **dict.fromkeys(WALL_CLOCK_JOBS, DATES),
     **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),
     PIECES_JOB: READ_ONCE,
+    IDLE_CLOSED_JOB: LOST_SESSION,
     LARGE_OFFSETS_JOB: TOO_SMALL,
     SKIPPED_IDS_JOB: (
         "ids of checkpoints are cut, packed with the number of a subtask, or padded, and a job that runs for long has "

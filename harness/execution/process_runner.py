@@ -142,6 +142,7 @@ class ProcessRunner(ScheduleRunner):
             trace_lines=self._trace_lines,
             record=record,
         )
+        host.idle_connections_end = job.idle_connections_end
         if self._names_elsewhere:
             host.elsewhere = {}
         if job.other_hosts:

@@ -19,7 +19,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 from sinkproof.generators.interleavings import within
-from sinkproof.workload.job_names import LONG_WAITS_JOB
+from sinkproof.workload.job_names import IDLE_CLOSED_JOB, LONG_WAITS_JOB
 
 COMMIT: Final = "notify_complete"
 CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")
@@ -46,7 +46,9 @@ def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedul
 
 
 def _cut_off(campaign: CampaignView) -> Iterator[Schedule]:
-    """Zombies of which the first request fails, after a line of a call that sends some over TCP."""
+    """Zombies of which the first request fails, after a line of a call that sends some over TCP; and the same ones, of
+    which the servers have closed the connections, which a client may look for before it sends anything.
+    """
     baseline = campaign.traced_baseline
     if all(point != SENDS for _, point in baseline.trace):
         return
@@ -56,6 +58,7 @@ def _cut_off(campaign: CampaignView) -> Iterator[Schedule]:
             sent = next((place for place in _after_it_resumed(run, fault, until=call) if place[0] == SENDS), None)
             if sent is not None and not run.resumed_early:
                 yield Schedule((fault, Fault(fault.actor, *sent, "error")))
+                yield Schedule((fault,), job=IDLE_CLOSED_JOB)
 
 
 def _with_second_successor(run: RunResult) -> Schedule:

@@ -29,6 +29,7 @@ from sinkproof.workload.job_names import (
     FIVE_TO_THREE_JOB,
     FOUR_TO_ONE_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
+    IDLE_CLOSED_JOB,
     IMPATIENT_THREADS_JOB,
     IN_CONTAINERS_JOB,
     LARGE_BATCHES_JOB,
@@ -262,6 +263,9 @@ EVERY_JOB: Final = {
         "others wait for three seconds, or a limit in the code, until a suspended attempt resumes; sleep is short",
         patient=True,
         thread_pace="hurried",
+    ),
+    IDLE_CLOSED_JOB: _spec(
+        "servers close the connections of an attempt while it is suspended", idle_connections_end=True
     ),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     ORPHANS_JOB: _spec("programs that a dead attempt has started end by themselves, in a second", orphans_seconds=1.0),

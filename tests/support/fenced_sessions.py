@@ -1,10 +1,12 @@
 """A table server that fences the older of two sessions, and clients that open a new one for a broken connection. Rows
-are staged with the vote. Wrong: NewSession, which does not say again for which writer it speaks. Right: GreetsAgain.
+are staged with the vote. Wrong: NewSession, which does not say again for which writer it speaks, and LooksFirst, which
+opens a new one before it sends anything on a connection that was closed. Right: GreetsAgain, LooksFirstAndGreets.
 """
 
 from __future__ import annotations
 
 import json
+import select
 import socket
 import socketserver
 import sys
@@ -89,6 +91,17 @@ class Client:
             raise Fenced("a newer session speaks for this writer")
 
 
+class LookingClient(Client):
+    """What was sent in vain is not sent again."""
+
+    def ask(self, *request: Any) -> Any:
+        if select.select([self.connection], [], [], 0)[0]:  # nothing was asked: it is the end
+            self.connect()
+            for greeting in self.greetings.items() if self.greets_again else ():
+                self.exchange(("hello", *greeting))
+        return self.exchange(request)
+
+
 class Sink:
     def __init__(self, client: Client) -> None:
         self.client, self.rows = client, list[Any]()
@@ -136,6 +149,15 @@ class NewSession(OwnServer):
 
 
 class GreetsAgain(NewSession):
+    greets_again = True
+
+
+class LooksFirst(NewSession):
+    def client(self, scratch: Scratch) -> Client:
+        return LookingClient(port_of(scratch), self.greets_again)
+
+
+class LooksFirstAndGreets(LooksFirst):
     greets_again = True
 
 

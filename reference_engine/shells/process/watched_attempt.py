@@ -14,6 +14,7 @@ from typing import Final
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer
+from sinkproof.chaos.system_calls.carried_out import hang_up_all
 from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
 from sinkproof.chaos.system_calls.supervisor import Act, PassedCall, Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
@@ -55,6 +56,7 @@ class WatchingHost(AttemptHost):
         self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point)
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
         self.statements: set[tuple[str, str, int]] = set()  # those that send what a database can refuse
+        self.idle_connections_end = False  # those of an attempt that is suspended
 
     @property
     def names_elsewhere(self) -> tuple[str, ...]:
@@ -137,6 +139,11 @@ class WatchedAttempt(ProcessAttempt):
             case _:
                 self.waits_in_vain |= strike in (Act.SILENCE, Act.SWALLOW)
                 self.let_go_on()
+
+    def suspend(self) -> None:
+        if self.host.idle_connections_end:
+            hang_up_all(self.pid)
+        super().suspend()
 
     def let_go_on(self) -> None:
         """The struck call, and those that wait behind it."""

@@ -13,15 +13,17 @@ from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.feasible import impossible
-from sinkproof.generators.zombies_and_deaths import zombies_waited_for
+from sinkproof.generators.interleavings import further_requests
+from sinkproof.generators.zombies_and_deaths import COMMIT, zombies_waited_for
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.workload.jobs import named_job
 
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
+RESERVED = Path(__file__).parents[2] / "support/reserved_names.py"
 TABLES = Path(__file__).parents[2] / "zoo/sqlite_tables.py"
 STAGE = "attempts that hang, and are killed after their replacement"
 LINE = next(at for at, text in enumerate(SUBJECTS.read_text().splitlines(), 1) if "temporary.rename(part)" in text)
@@ -31,10 +33,10 @@ WITH_THE_LOCK = f"sink[0].line({SUBJECTS.name}:{LINE})#1"
 
 
 @contextmanager
-def runner_of(name: str) -> Iterator[ProcessRunner]:
+def runner_of(name: str, *, subjects: Path = SUBJECTS) -> Iterator[ProcessRunner]:
     with (
         scratch_folder() as folder,
-        process_runner(load(f"{SUBJECTS}:{name}"), Scratch(name="hangs", path=folder, shell="process")) as runner,
+        process_runner(load(f"{subjects}:{name}"), Scratch(name="hangs", path=folder, shell="process")) as runner,
     ):
         yield runner
 
@@ -48,6 +50,20 @@ def test_what_is_left_to_an_attempt_that_hangs_is_lost(name: str, found: set[str
     assert found == {finding.oracle for finding in results.findings}
     assert {"hang"} == {finding.schedule.rpartition("=")[2] for finding in results.findings} or not found
     assert results.coverage.kills == results.coverage.stages[0].run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("TakesBusyForDone", {"O1"}), ("AsksAgain", set())])
+def test_attempts_hang_between_two_requests_of_one_line(name: str, found: set[str]) -> None:
+    """Where they hang before the first one, their successors make both."""
+    with runner_of(name, subjects=RESERVED) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
+        further = [str(each) for each in further_requests(runner.run(Schedule(), trace_lines=True), COMMIT, "hang")]
+    assert ["sink[0].socket.send#4=hang"] == further  # the first one opens the connection, by a line in between
+    claimed = {finding.schedule: finding.oracle for finding in results.findings if finding.claimed}
+    assert found == {*claimed.values()}
+    assert {*claimed} == ({*further} if found else set())
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
-from sinkproof.chaos.schedule import STANDARD, Schedule
+from sinkproof.chaos.schedule import STANDARD, Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import (
     DECISIONS,
@@ -109,6 +109,17 @@ def test_the_first_request_of_a_zombie_fails(name: str, found: set[str], tmp_pat
     results = results_of(name, generator, tmp_path, ends=bool(found), file=SUPPORT / "fenced_sessions.py")
     assert results.coverage.runs > 8
     assert found == {finding.oracle for finding in results.findings if finding.claimed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("LooksFirst", {"O2"}), ("LooksFirstAndGreets", set())])
+def test_servers_close_the_idle_connections_of_a_zombie(name: str, found: set[str], tmp_path: Path) -> None:
+    """Its client looks for that before it sends, so that no request of it fails."""
+    sinks = SUPPORT / "fenced_sessions.py"
+    results = results_of(name, zombies_and_deaths, tmp_path, ends=bool(found), file=sinks)
+    claimed = [finding for finding in results.findings if finding.claimed]
+    assert found == {finding.oracle for finding in claimed}
+    assert ["idle-closed"] * len(found) == [parse(finding.schedule).job for finding in claimed]
 
 
 @pytest.mark.slow
