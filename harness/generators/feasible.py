@@ -32,7 +32,8 @@ from sinkproof.workload.job_names import (
 from sinkproof.workload.made_jobs import MADE
 
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
-AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered", "refused-statement")
+AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered", "refused-statement", "land")
+BY_THE_WATCH: Final = ("silent", "black-hole", "refused-statement", "short-write")
 OF_PYTHON: Final = (IN_CONTAINERS_JOB, ORPHANS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB, OTHER_LISTINGS_JOB, PIECES_JOB)
 OF_PROCESSES: Final = (*OF_PYTHON, *THREADS_JOBS, LONG_WAITS_JOB, IDLE_CLOSED_JOB)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
@@ -56,6 +57,8 @@ def impossible(schedule: Schedule, contract: Contract, shell: str, *, on_hosts: 
             return f"{fault}: system calls are watched where sinks are processes. Replay it with --on process"
         if is_call and not kind.applies(fault.actor, fault.point):
             return f"{fault}: {fault.kind!r} cannot strike there: {kind.sentence}"
+        if fault.kind in BY_THE_WATCH and not is_call and contract.kind != "foreach_batch":
+            return f"{fault}: {fault.kind!r} strikes at system calls, such as 'syscall(sendto socket)': {kind.sentence}"
         if hook == SERVICES and shell == "simulated":
             return f"{fault}: external systems are broken where sinks are processes. Replay it with --on process"
         if hook == HOSTS and not (shell == "spark" and on_hosts):

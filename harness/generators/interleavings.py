@@ -16,12 +16,12 @@ from typing import Final
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, first_of_each, passes, places, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
+from sinkproof.generators.requests_sent import further_requests
 from sinkproof.subject.names_in_code import LOCKS, has_name
 from sinkproof.workload.job_names import (
     IN_CONTAINERS_JOB,
@@ -107,26 +107,6 @@ def hanging_attempts(campaign: CampaignView) -> Iterator[Schedule]:
     in_commits = (*within(traced, "notify_complete", "hang"), *further_requests(traced, "notify_complete", "hang"))
     faults = dict.fromkeys((*in_commits, *first_of_each(traced, "hang", lines=False)))
     yield from (Schedule((fault,)) for fault in faults)
-
-
-def further_requests(run: RunResult, call: str, kind: str) -> Iterator[Fault]:
-    """The second and the last one that a line sends within such a call, as a head and its body: the first time."""
-    sent: dict[tuple[str, str], list[Fault]] = {}
-    line, inside = dict[str, str](), dict[str, int]()  # by actor
-    for actor, point, occurrence in passes(run):
-        if point == f"{call}.before":
-            inside[actor] = occurrence
-        elif point == f"{call}.after":
-            inside.pop(actor, None)
-        elif is_line(point):
-            line[actor] = point
-        elif actor in inside and point == SENDS:
-            sent.setdefault((line.get(actor, ""), f"{actor} {inside[actor]}"), []).append(
-                Fault(actor, point, occurrence, kind)
-            )
-    several = {place: faults for (place, _), faults in reversed(sent.items()) if len(faults) > 1}
-    for faults in several.values():
-        yield from dict.fromkeys((faults[1], faults[-1]))
 
 
 def zombies_of_removed_subtasks(campaign: CampaignView) -> Iterator[Schedule]:

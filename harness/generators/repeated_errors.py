@@ -10,7 +10,8 @@ from sinkproof.chaos.schedule import STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, passes
-from sinkproof.generators.single_faults import errors, requests
+from sinkproof.generators.requests_sent import requests
+from sinkproof.generators.single_faults import errors
 from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
 from sinkproof.workload.job_names import LONG_WAITS_JOB
 
@@ -44,7 +45,9 @@ def _first_errors(campaign: CampaignView) -> Iterator[Fault]:
     """Calls that fail; and some requests that a service refuses, to each of which it may give the same answer again."""
     yield from (schedule.faults[0] for schedule in errors(campaign))
     for kind in REFUSED_AGAIN if has_name(campaign.runner.files, *HTTP) else ():
-        yield from evenly([fault for fault in requests(campaign, kind) if campaign.can_inject(fault)], REFUSED_MOST)
+        yield from evenly(
+            [fault for fault in requests(campaign.baseline, kind) if campaign.can_inject(fault)], REFUSED_MOST
+        )
 
 
 def _tried_again(run: RunResult, failed: Fault) -> Fault | None:

@@ -13,7 +13,6 @@ from sinkproof.chaos.faults import KINDS, REGISTERED_KINDS
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import (
@@ -32,7 +31,8 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
-from sinkproof.generators.native_calls import BEFORE_CALLS, refused_statements
+from sinkproof.generators.native_calls import refused_statements
+from sinkproof.generators.requests_sent import requests
 from sinkproof.workload.job_names import (
     LARGE_BATCHES_JOB,
     NULL_CHARACTERS_JOB,
@@ -53,7 +53,6 @@ DECLINES_FIRST: Final = 4
 IN_COMMIT_MOST: Final = 60  # passes of lines
 # One attempt pauses so often in a run: with eight pauses a seventh of them do not find their points.
 PAUSES_IN_A_RUN: Final = 4
-REQUESTS_MOST: Final = 24  # two to each of two sinks in three checkpoints, and a few more
 REQUESTS_IN_RECOVERY: Final = 12
 
 
@@ -107,20 +106,8 @@ def errors(campaign: CampaignView) -> Iterator[Schedule]:
     baseline = campaign.baseline
     voted = (fault for fault in last_before_votes(baseline, "error") if fault.point not in AROUND_CALLS)
     last = last_decision(baseline)
-    calls = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *requests(campaign, "error"))
+    calls = (*errors_at_calls(campaign), *errors_at_calls(campaign, since=last), *requests(campaign.baseline, "error"))
     yield from (Schedule((fault,)) for fault in dict.fromkeys((*calls, *voted)))
-
-
-def requests(campaign: CampaignView, kind: str) -> list[Fault]:
-    """What a client sends leaves its library at one line, whatever it asks for. In turn of the calls of the sink."""
-    groups: dict[str, list[Fault]] = {}
-    step: dict[str, str] = {}
-    for actor, point, occurrence in passes(campaign.baseline):
-        if point in BEFORE_CALLS:
-            step[actor] = point
-        elif point == SENDS and KINDS[kind].applies(actor, point):
-            groups.setdefault(step.get(actor, ""), []).append(Fault(actor, point, occurrence, kind))
-    return [*in_turn(groups.values())][:REQUESTS_MOST]
 
 
 def errors_at_calls(campaign: CampaignView, *, since: int = 0) -> list[Fault]:
@@ -132,7 +119,9 @@ def unanswered_calls(campaign: CampaignView) -> Iterator[Schedule]:
     """The effect happens, and the call fails: the first time, and after the last decision."""
     baseline = campaign.baseline
     first, last = (first_of_each_call(baseline, "unanswered", since=since) for since in (0, last_decision(baseline)))
-    yield from (Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *requests(campaign, "unanswered"))))
+    yield from (
+        Schedule((fault,)) for fault in dict.fromkeys((*first, *last, *requests(campaign.baseline, "unanswered")))
+    )
 
 
 def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
@@ -143,7 +132,7 @@ def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:
-    usual = [fault for fault in requests(campaign, kind) if campaign.can_inject(fault)]
+    usual = [fault for fault in requests(campaign.baseline, kind) if campaign.can_inject(fault)]
     if not usual:
         return
     yield from (Schedule((fault,)) for fault in usual)

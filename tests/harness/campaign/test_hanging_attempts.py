@@ -16,7 +16,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators.feasible import impossible
-from sinkproof.generators.interleavings import further_requests
+from sinkproof.generators.requests_sent import further_requests
 from sinkproof.generators.zombies_and_deaths import COMMIT, zombies_waited_for
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder

@@ -12,6 +12,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.feasible import impossible
 from sinkproof.generators.native_calls import requests_without_reply
 from sinkproof.generators.single_faults import refused_requests
 from sinkproof.reference_engine.shells.process import attempt_host
@@ -85,6 +86,14 @@ def test_the_last_call_of_a_request_has_no_reply_first_in_commits() -> None:
     commits = ("notify_complete.before", "line(client.py:8)", SENT, SENT, SENT, "notify_complete.after")
     schedules = list(map(str, requests_without_reply(run_of(*writes, *commits))))
     assert [f"sink[0].{SENT}#{time}={kind}" for time in (5, 2) for kind in ("silent", "black-hole")] == schedules
+
+
+@pytest.mark.parametrize("kind", ["silent", "black-hole", "refused-statement", "short-write"])
+def test_they_strike_at_system_calls_only(kind: str) -> None:
+    contract = load(f"{SUBJECTS}:SentWithoutTimeout")
+    assert "strikes at system calls" in impossible(parse(f"sink[0].socket.send#1={kind}"), contract, "process")
+    at_a_call = f"sink[0].syscall({'write out' if kind == 'short-write' else 'sendto socket'})#1={kind}"
+    assert "" == impossible(parse(at_a_call), contract, "process")
 
 
 def test_of_files_no_request_is_known() -> None:

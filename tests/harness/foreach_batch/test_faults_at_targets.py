@@ -177,7 +177,7 @@ def test_each_error_of_a_call_in_python_is_replayed_on_simulated_only(
         refuse_other_faults(schedule, "spark")
 
 
-@pytest.mark.parametrize("kind", ["kill-job", "error", "unanswered"])
+@pytest.mark.parametrize("kind", ["kill-job", "error", "unanswered", "land"])
 def test_each_fault_inside_a_call_is_replayed_on_simulated_only(
     kind: str, query: Callable[..., SimulatedQuery]
 ) -> None:
