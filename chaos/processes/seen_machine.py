@@ -14,6 +14,7 @@ import platform
 import socket
 import sys
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from hashlib import md5
 from importlib import import_module
@@ -120,8 +121,12 @@ def be_named(name: str, files: Collection[str], *, others: Functions = MappingPr
     def named(*_: str) -> str:
         return name
 
+    def number() -> int:
+        return int.from_bytes(_hash_of(name)[:6], "big")  # as long as the address of a network card
+
     names = {"gethostname": named, "getfqdn": named}
-    _show(files, {**others, os: {**others.get(os, {}), "uname": uname}, socket: names, platform: {"node": named}})
+    of_host: Functions = {socket: names, platform: {"node": named}, uuid: {"getnode": number}}
+    _show(files, {**others, os: {**others.get(os, {}), "uname": uname}, **of_host})
     for module in _modules_of(files):  # `HOST = socket.gethostname()`
         texts = {variable: value for variable, value in vars(module).items() if isinstance(value, str)}
         vars(module).update({variable: name for variable, value in texts.items() if value in TRUE_NAMES})

@@ -24,6 +24,7 @@ from sinkproof.chaos.system_calls.supervisor import NotifiedCall
 FORCING: Final = ("fsync", "fdatasync")
 FORCING_ALL: Final = ("sync", "syncfs")
 SYNCHRONOUS: Final = os.O_DSYNC  # part of O_SYNC, too
+SYNCHRONOUS_ONCE: Final = os.RWF_DSYNC | os.RWF_SYNC  # flags of pwritev2(2)
 PAGE_BYTES: Final = 4096
 # A file that is truncated to less counts as emptied: no record is that short (SQLite leaves three bytes of a map).
 EMPTIED_BYTES_MOST: Final = 8
@@ -85,7 +86,8 @@ class UnforcedChanges:
             elif at is None:
                 self._waiting.append(lambda: self._note_change(paths[0]))
             else:
-                self._of_opened(name, call.tracee, call.arguments[at])
+                forces = name == "pwritev2" and bool(call.arguments[5] & SYNCHRONOUS_ONCE)
+                self._of_opened(name, call.tracee, call.arguments[at], forces=forces)
 
     def fail(self, call: NotifiedCall) -> None:
         """What was to be forced is on no disk, and no later call forces it unless it is written again."""
@@ -100,7 +102,8 @@ class UnforcedChanges:
                 self._pin(link, follow=True)
                 self._dropped[status.st_ino] = read_file(link)
 
-    def _of_opened(self, name: str, tracee: Tracee, descriptor: int) -> None:
+    def _of_opened(self, name: str, tracee: Tracee, descriptor: int, *, forces: bool) -> None:
+        """`forces`: this call itself, whatever the file was opened for."""
         link = tracee.link(descriptor)  # leads to the file whatever became of its name
         status = os.stat(link)
         inode = status.st_ino
@@ -108,7 +111,7 @@ class UnforcedChanges:
             self._force_soon(link, status)
             return
         self._note_change(link)
-        if tracee.flags(descriptor) & SYNCHRONOUS:
+        if forces or tracee.flags(descriptor) & SYNCHRONOUS:
             self._pin(link, follow=True)
             path = os.readlink(link)
             self._waiting.append(lambda: self._force_now(path, inode))

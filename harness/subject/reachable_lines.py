@@ -25,7 +25,9 @@ LEAVING: Final = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
 Place = tuple[str, Function]  # file, function
 IMPLICIT: Final = frozenset({"__init__", "__new__", "__post_init__", "__enter__", "__exit__", "__call__"})
 TIMEOUT: Final = re.compile("timed?_?out", re.IGNORECASE)
-WAITING: Final = ("wait", "join", "flush", "poll")  # with a timeout, they say in their results that it is over
+# With a timeout, they say in their results that it is over.
+WAITING: Final = ("wait", "wait_for", "join", "flush", "poll")
+SECONDS: Final = re.compile(r"timed?_?out|seconds|\bsecs?\b", re.IGNORECASE)  # as one of their arguments
 MARK: Final = "pragma: no cover"  # in a comment, as coverage.py spells it
 # Attempts call these; the harness itself calls all else of a contract.
 CALLED_ON_CONTRACTS: Final = frozenset({"sink", "second_sink"})
@@ -87,9 +89,20 @@ def handles_timeouts(files: Iterable[str]) -> bool:
     nodes = [each for path in files for each in ast.walk(_source(path).tree)]
     handlers = (each.type for each in nodes if isinstance(each, ast.ExceptHandler) and each.type is not None)
     waits = (each for each in nodes if isinstance(each, ast.Call) and ast.unparse(each.func).endswith(WAITING))
-    return any(TIMEOUT.search(ast.unparse(each)) for each in handlers) or any(
-        TIMEOUT.fullmatch(keyword.arg or "") for each in waits for keyword in each.keywords
+    return any(TIMEOUT.search(ast.unparse(each)) for each in handlers) or any(map(_has_limit, waits))
+
+
+def _has_limit(wait: ast.Call) -> bool:
+    """Which is not 0: that one asks, and does not wait."""
+    return any(TIMEOUT.fullmatch(keyword.arg or "") for keyword in wait.keywords) or any(
+        _is_positive(each) if isinstance(each, ast.Constant) else SECONDS.search(ast.unparse(each))
+        for each in wait.args
+        if isinstance(each, (ast.Constant, ast.Name, ast.Attribute))
     )
+
+
+def _is_positive(constant: ast.Constant) -> bool:
+    return isinstance(constant.value, (int, float)) and constant.value > 0
 
 
 def lines_of_handlers(files: Mapping[str, str]) -> set[str]:

@@ -209,6 +209,14 @@ def test_writes_to_a_file_that_was_opened_for_it_are_forced(
     assert {"rows": kept} == left(server, tmp_path, program, "lose_power")[0]
 
 
+@needs_watch
+@pytest.mark.parametrize(("flags", "kept"), [("0", b"old"), ("os.RWF_DSYNC", b"new"), ("os.RWF_SYNC", b"new")])
+def test_single_writes_are_forced_by_a_flag(server: ForkServer, tmp_path: Path, flags: str, kept: bytes) -> None:
+    (tmp_path / "rows").write_bytes(b"old")
+    program = f"rows = os.open('rows', os.O_WRONLY); os.pwritev(rows, [b'n', b'ew'], 0, {flags})"
+    assert {"rows": kept} == left(server, tmp_path, program, "lose_power")[0]
+
+
 MAPS = """
 rows = os.open('rows', os.O_RDWR)
 mmap.mmap(rows, 4096)[0] = 65

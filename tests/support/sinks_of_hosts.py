@@ -1,5 +1,6 @@
 """Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll. Wrong, as another host sees
-another name, day, lock or number of cores: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost, ByCore.
+another name, day, lock, number of cores, or network card: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost, ByCore,
+ByMachine.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import socket
 import tempfile
+import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,6 +58,11 @@ class NamesHosts(WritesFiles):
 class NamesImportedHosts(WritesFiles):
     def named(self, name: str, seconds: float) -> str:
         return f"{HOST}-{name}"
+
+
+class NamesMachines(WritesFiles):
+    def named(self, name: str, seconds: float) -> str:
+        return f"{uuid.getnode():x}-{name}"
 
 
 class WritesAFileForEachCore(WritesFiles):
@@ -109,6 +116,10 @@ class ByHost(ByCheckpoint):
 
 class ByImportedHost(ByCheckpoint):
     made = NamesImportedHosts
+
+
+class ByMachine(ByCheckpoint):
+    made = NamesMachines
 
 
 class ByCore(ByCheckpoint):

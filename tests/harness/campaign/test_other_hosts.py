@@ -173,7 +173,7 @@ def test_a_command_refuses_the_job() -> None:
     ("name", "oracle"),
     [
         *(("ByHost", "O2"), ("ByImportedHost", "O2"), ("ByLocalDay", "O2"), ("LockedOnOneHost", "O1")),
-        ("ByCore", "O2"),
+        *(("ByCore", "O2"), ("ByMachine", "O2")),
         *(("ByCheckpoint", ""), ("ByDayOfUtc", ""), ("LockedForAll", "")),
     ],
 )
