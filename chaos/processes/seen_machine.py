@@ -28,6 +28,7 @@ FIRST: Final = 1  # the id of a container's first process
 TRUE_NAMES: Final = frozenset({socket.gethostname(), os.uname().nodename, platform.node()})
 ZONES: Final = ("EAST-9", "WEST10")
 CORES: Final = (4, 2)
+RESOLVING: Final = ("gethostbyname", "gethostbyname_ex", "getaddrinfo")
 Functions = Mapping[ModuleType, Mapping[str, Callable[..., Any]]]  # to be shown, by module and name
 
 
@@ -124,7 +125,12 @@ def be_named(name: str, files: Collection[str], *, others: Functions = MappingPr
     def number() -> int:
         return int.from_bytes(_hash_of(name)[:6], "big")  # as long as the address of a network card
 
-    names = {"gethostname": named, "getfqdn": named}
+    def resolved(by: str) -> Callable[..., Any]:
+        """Its address is this machine's."""
+        resolve = getattr(socket, by)
+        return lambda host, *how, **named: resolve(true_uname[1] if host == name else host, *how, **named)
+
+    names = {"gethostname": named, "getfqdn": named, **{by: resolved(by) for by in RESOLVING}}
     of_host: Functions = {socket: names, platform: {"node": named}, uuid: {"getnode": number}}
     _show(files, {**others, os: {**others.get(os, {}), "uname": uname}, **of_host})
     for module in _modules_of(files):  # `HOST = socket.gethostname()`

@@ -104,6 +104,8 @@ class UnforcedChanges:
 
     def _of_opened(self, name: str, tracee: Tracee, descriptor: int, *, forces: bool) -> None:
         """`forces`: this call itself, whatever the file was opened for."""
+        if tracee.flags(descriptor) & os.O_PATH:
+            return  # a place, and no open file: every call fails
         link = tracee.link(descriptor)  # leads to the file whatever became of its name
         status = os.stat(link)
         inode = status.st_ino

@@ -217,6 +217,23 @@ def test_single_writes_are_forced_by_a_flag(server: ForkServer, tmp_path: Path, 
     assert {"rows": kept} == left(server, tmp_path, program, "lose_power")[0]
 
 
+@needs_watch
+@pytest.mark.parametrize(("flags", "is_kept"), [("os.O_RDONLY", True), ("os.O_PATH", False)])
+def test_a_folder_that_was_not_opened_cannot_be_forced(
+    server: ForkServer, tmp_path: Path, flags: str, is_kept: bool
+) -> None:
+    program = f"""
+rows = os.open('rows', os.O_WRONLY | os.O_CREAT)
+os.fsync(rows)
+folder = os.open('.', {flags})
+try:
+    os.fsync(folder)
+except OSError:
+    pass
+"""
+    assert is_kept is ("rows" in left(server, tmp_path, program, "lose_power")[0])
+
+
 MAPS = """
 rows = os.open('rows', os.O_RDWR)
 mmap.mmap(rows, 4096)[0] = 65

@@ -1,6 +1,6 @@
-"""Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll. Wrong, as another host sees
-another name, day, lock, number of cores, or network card: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost, ByCore,
-ByMachine.
+"""Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll, WithItsAddress. Wrong, as another
+host sees another name, day, lock, number of cores, or network card: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost,
+ByCore, ByMachine.
 """
 
 from __future__ import annotations
@@ -65,6 +65,12 @@ class NamesMachines(WritesFiles):
         return f"{uuid.getnode():x}-{name}"
 
 
+class KnowsItsAddress(WritesFiles):
+    def replace(self, path: Path, value: Any) -> None:
+        socket.gethostbyname(socket.gethostname())
+        super().replace(path, value)
+
+
 class WritesAFileForEachCore(WritesFiles):
     def publish(self, name: str, rows: list[list[Any]]) -> None:
         cores = os.cpu_count() or 1
@@ -120,6 +126,10 @@ class ByImportedHost(ByCheckpoint):
 
 class ByMachine(ByCheckpoint):
     made = NamesMachines
+
+
+class WithItsAddress(ByCheckpoint):
+    made = KnowsItsAddress
 
 
 class ByCore(ByCheckpoint):
