@@ -1,6 +1,6 @@
 """Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll, WithItsAddress. Wrong, as another
-host sees another name, day, lock, number of cores, or network card: ByHost, ByImportedHost, ByLocalDay, LockedOnOneHost,
-ByCore, ByMachine.
+host sees another name, day, lock, number of cores, or network card: ByHost, ByImportedHost, ByLocalDay, ByCore,
+LockedOnOneHost, ByMachine.
 """
 
 from __future__ import annotations
