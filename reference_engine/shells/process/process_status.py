@@ -19,6 +19,13 @@ def busy_seconds(pid: int) -> float:
     return nanoseconds / 1e9
 
 
+def seconds_without_core(*, of: Path = Path("/proc/thread-self/schedstat")) -> float:
+    """How long this thread has waited for a core; 0.0 where the kernel does not say."""
+    with suppress(OSError):
+        return int(of.read_text().split()[1]) / 1e9
+    return 0.0
+
+
 def handles(pid: int, number: int) -> bool:
     """Whether the process does something of its own when it gets this signal."""
     with suppress(OSError):  # the process has ended

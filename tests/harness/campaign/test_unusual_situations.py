@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from sinkproof.campaign import process_campaign
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
@@ -117,6 +118,14 @@ def explored(
         before = Stage(name="stages before", explore=note_as_struck)
         campaign.carry_out([before, *(stage for stage in PROCESS_PLAN if stage.name == STAGE)])
     return results, [statement.point for statement in campaign.unexecuted]
+
+
+@pytest.fixture(autouse=True)
+def _as_much_time_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine may be busy."""
+    for limit in ("SEARCH_SECONDS_MOST", "FAR_LARGER_SECONDS_MOST"):
+        monkeypatch.setattr(process_campaign, limit, 600.0)
+    monkeypatch.setattr(process_campaign, "FAR_LARGER_SECONDS", (600.0, 600.0))
 
 
 @pytest.fixture
