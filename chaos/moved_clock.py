@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from types import BuiltinFunctionType
 
-from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead
+from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead, replace_everywhere
 from sinkproof.chaos.wall_clock import Moved, WallClock
 
 imported = sys.modules.get("pytest")
@@ -33,6 +34,7 @@ class MovedClock:
         self._start, self._shown = clock.start, seconds
         self._travel = travel(clock.start + seconds, tick=True)
         self._traveller = self._travel.start()
+        texts_of_moved_time()
         self._steady = ClocksAhead(STEADY_CLOCKS) if clock.passes and for_life else None
         Moved.is_moved = True
 
@@ -50,3 +52,11 @@ class MovedClock:
             self._traveller.move_to(then)
         if self._steady is not None and ahead > 0:
             self._steady.seconds += ahead
+
+
+def texts_of_moved_time() -> None:
+    """`time.ctime` and `time.asctime` read the machine's clock where they are given no time."""
+    if isinstance(time.ctime, BuiltinFunctionType):
+        ctime, asctime = time.ctime, time.asctime
+        replace_everywhere("ctime", ctime, lambda seconds=None: ctime(time.time() if seconds is None else seconds))
+        replace_everywhere("asctime", asctime, lambda parts=None: asctime(time.localtime() if parts is None else parts))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 STEADY_CLOCKS: Final = ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")  # of `time`
@@ -22,6 +23,17 @@ def replace_everywhere(name: str, original: Callable[..., Any], instead: Callabl
             setattr(module, name, instead)
 
 
+def replace_in_defaults(original: Callable[..., Any], instead: Callable[..., Any]) -> None:
+    """As a default value of a parameter, but for functions of the standard library."""
+    for function in gc.get_objects():
+        if not isinstance(function, FunctionType) or function.__module__ in sys.stdlib_module_names:
+            continue
+        defaults, named = function.__defaults__ or (), function.__kwdefaults__ or {}
+        if any(each is original for each in defaults):
+            function.__defaults__ = tuple(instead if each is original else each for each in defaults)
+        named.update({name: instead for name, value in named.items() if value is original})
+
+
 class ClocksAhead:
     """Functions of `time` that show so many seconds more, to the end of this process. What Python itself times goes on
     as it did: timeouts of locks, queues and sockets.
@@ -31,7 +43,9 @@ class ClocksAhead:
         self.seconds = 0.0
         for name in names:
             clock = vars(time)[name]
-            replace_everywhere(name, clock, partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0))
+            ahead = partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0)
+            replace_everywhere(name, clock, ahead)
+            replace_in_defaults(clock, ahead)
 
     def _read(self, clock: Callable[[], float], unit: float) -> float:
         shown = clock()

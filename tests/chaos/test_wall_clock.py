@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.moved_clock import MovedClock
+from sinkproof.chaos.replaced_functions import ClocksAhead
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.wall_clock import WallClock, shift_file_times
 
@@ -38,6 +39,36 @@ def test_the_wall_clock_moves_and_the_monotonic_clock_does_not() -> None:
     before, after, passed = in_a_process(dates_and_monotonic)
     assert (before, after) == ("2023-12-31 23:30:01", "2024-01-01 00:15")
     assert 0 <= passed < 45 * 60
+
+
+def texts_of_time() -> list[str]:
+    clock = MovedClock(WallClock(start=NEW_YEARS_EVE, zone="UTC0"), 0.0)
+    shown = [time.ctime(), time.asctime(), time.ctime(0), time.asctime(time.gmtime(0))]
+    clock.show(3600.0)
+    return [*shown, time.ctime()]
+
+
+def test_texts_are_of_the_moved_time() -> None:
+    first, then = "Sun Dec 31 23:30:00 2023", "Thu Jan  1 00:00:00 1970"
+    assert in_a_process(texts_of_time) == [first, first, then, then, "Mon Jan  1 00:30:00 2024"]
+
+
+def waits_by_default_values() -> tuple[float, float]:
+    def since(began: float, *, clock: Callable[[], float] = time.monotonic) -> float:
+        return clock() - began
+
+    def since_then(began: float, clock: Callable[[], float]) -> float:
+        return clock() - began
+
+    since_then.__defaults__ = (time.monotonic,)
+    began = time.monotonic()
+    ahead = ClocksAhead(["monotonic"])
+    ahead.seconds = 3600.0
+    return since(began), since_then(began)  # type: ignore[call-arg]
+
+
+def test_clocks_that_are_default_values_are_ahead_too() -> None:
+    assert all(3600.0 <= seconds < 7200.0 for seconds in in_a_process(waits_by_default_values))
 
 
 def days_of_sqlite() -> list[tuple[Any, ...]]:
