@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
 STEADY_CLOCKS: Final = ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")  # of `time`
+FUNCTIONS: Final = (FunctionType, staticmethod, classmethod)
 SECOND_NS: Final = 1e9
 
 
@@ -25,13 +25,21 @@ def replace_everywhere(name: str, original: Callable[..., Any], instead: Callabl
 
 def replace_in_defaults(original: Callable[..., Any], instead: Callable[..., Any]) -> None:
     """As a default value of a parameter, but for functions of the standard library."""
-    for function in gc.get_objects():
-        if not isinstance(function, FunctionType) or function.__module__ in sys.stdlib_module_names:
-            continue
+    for function in _functions():
         defaults, named = function.__defaults__ or (), function.__kwdefaults__ or {}
         if any(each is original for each in defaults):
             function.__defaults__ = tuple(instead if each is original else each for each in defaults)
         named.update({name: instead for name, value in named.items() if value is original})
+
+
+def _functions() -> Iterator[FunctionType]:
+    """Of modules, and of their classes."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, ModuleType) and name.partition(".")[0] not in sys.stdlib_module_names:
+            found = list(vars(module).values())
+            found += [each for made in found if isinstance(made, type) for each in list(vars(made).values())]
+            unwrapped = (getattr(each, "__func__", each) for each in found if isinstance(each, FUNCTIONS))
+            yield from (each for each in unwrapped if isinstance(each, FunctionType))
 
 
 class ClocksAhead:

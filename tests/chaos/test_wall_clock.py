@@ -53,18 +53,26 @@ def test_texts_are_of_the_moved_time() -> None:
     assert in_a_process(texts_of_time) == [first, first, then, then, "Mon Jan  1 00:30:00 2024"]
 
 
-def waits_by_default_values() -> tuple[float, float]:
-    def since(began: float, *, clock: Callable[[], float] = time.monotonic) -> float:
-        return clock() - began
+def since(began: float, *, clock: Callable[[], float] = time.monotonic) -> float:
+    return clock() - began
 
-    def since_then(began: float, clock: Callable[[], float]) -> float:
+
+class Waits:
+    def since_then(self, began: float, clock: Callable[[], float]) -> float:
         return clock() - began
 
     since_then.__defaults__ = (time.monotonic,)
+
+    @staticmethod
+    def since(began: float, *, clock: Callable[[], float] = time.monotonic) -> float:
+        return clock() - began
+
+
+def waits_by_default_values() -> tuple[float, ...]:
     began = time.monotonic()
     ahead = ClocksAhead(["monotonic"])
     ahead.seconds = 3600.0
-    return since(began), since_then(began)  # type: ignore[call-arg]
+    return since(began), Waits.since(began), Waits().since_then(began)  # type: ignore[call-arg]
 
 
 def test_clocks_that_are_default_values_are_ahead_too() -> None:
