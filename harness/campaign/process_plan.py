@@ -80,6 +80,11 @@ HIGH_YIELD: Final[Plan] = (
         schedules=partial(high_yield.one_crash_in_each_job, kind="kill-job"),
         whole=True,
     ),
+    Stage(
+        name="unusual rows and batches, without faults",
+        schedules=high_yield.without_faults,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
     *KILLS_AND_MESSAGES,
     Stage(
         name="refused requests, late replies, closed connections",

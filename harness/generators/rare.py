@@ -40,6 +40,7 @@ ALL_MESSAGES: Final = ("decline", "lose", *MESSAGES)
 CONCURRENT_KINDS: Final = ("kill-job", "kill", "stop")
 VOTE: Final = "acknowledge.before"
 SEVEN_DIGITS: Final = 299_998  # generations begin at 999,999: the next one, compared as a text, comes before it
+SIXTEEN_BITS: Final = 20_893  # generations begin two below 11 * 65,536
 VOTES_LATE: Final = 3  # the first vote of each sink subtask is late, and the second one of one of them
 AFTER_ABORTS: Final = ("notify_aborted.after", "notify_complete.before")
 TWO_DIGITS: Final = 8  # checkpoint ids begin after it: 10 and 11, compared as texts, come before 9

@@ -1,4 +1,6 @@
-"""Sinks that are wrong beyond a boundary: more splits than buckets, a leap day; each beside its right sibling."""
+"""Sinks that are wrong beyond a boundary: more splits than buckets, a leap day, a generation of more than sixteen bits;
+each beside its right sibling.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sinkproof import Claim, Scratch
+from sinkproof import Claim, Context, Fenced, Scratch
 
 BUCKETS = 16
 
@@ -69,6 +71,20 @@ class KeptForDays(KeptForYears):
         return now() + timedelta(days=366)
 
 
+class FencedInSixteenBits(Parts):
+    bits = 16
+
+    def attach(self, context: Context) -> None:
+        epoch, fence = context.generation % (1 << self.bits), self.folder / f"fence-{context.subtask}"
+        if fence.exists() and epoch < int(fence.read_text()):
+            raise Fenced(f"epoch {epoch}")
+        fence.write_text(str(epoch))
+
+
+class Fenced64Bits(FencedInSixteenBits):
+    bits = 64
+
+
 class SharedBuckets:
     claims = Claim.EXACTLY_ONCE
     made: ClassVar[type[Any]] = SharedBucketsOfParts
@@ -91,3 +107,11 @@ class Years(SharedBuckets):
 
 class Days(SharedBuckets):
     made = KeptForDays
+
+
+class SixteenBits(SharedBuckets):
+    made = FencedInSixteenBits
+
+
+class SixtyFourBits(SharedBuckets):
+    made = Fenced64Bits

@@ -1,4 +1,4 @@
-"""More splits than buckets, subtasks of three digits, a leap day: each convicts, and right siblings pass."""
+"""More splits than buckets, long numbers, a leap day: each convicts, and right siblings pass."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from sinkproof.workload.made_jobs import made_job
 SUPPORT = Path(__file__).parents[2] / "support"
 SUBJECTS, PADDED = f"{SUPPORT}/boundaries.py", f"{SUPPORT}/padded_subtasks.py"
 DEATH = "checkpoint.persist.after#1=kill-job"
+WRAPPED = f"ids=20893 {DEATH} checkpoint.persist.after#2=kill-job"
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,7 @@ DEATH = "checkpoint.persist.after#1=kill-job"
     [
         (f"{SUBJECTS}:SharedBuckets", f"{SUBJECTS}:OwnBuckets", "simulated", "job=made-splits-40 no-fault", {"O1"}),
         (f"{PADDED}:Prefixes", f"{PADDED}:Names", "simulated", f"job=made-subtasks-102 {DEATH}", {"O1", "O6"}),
+        (f"{SUBJECTS}:SixteenBits", f"{SUBJECTS}:SixtyFourBits", "process", WRAPPED, {"O1", "O6"}),
         (f"{SUBJECTS}:Years", f"{SUBJECTS}:Days", "process", "job=leap-day no-fault", {"O1", "O6"}),
     ],
 )
@@ -41,7 +43,7 @@ def test_campaigns_go_beyond_these_boundaries(tmp_path: Path) -> None:
     names = f"{SUBJECTS}:Days", f"{PADDED}:Prefixes"
     plain, padded = ([str(each) for each in _planned(name, tmp_path / name[-4:])] for name in names)
     subtasks = [f"job=made-subtasks-102 {DEATH}"]
-    usual = ["job=made-splits-40 no-fault", f"job=made-splits-40 {DEATH}", f"job={LEAP_DAY_JOB} no-fault"]
+    usual = ["job=made-splits-40 no-fault", f"job=made-splits-40 {DEATH}", f"job={LEAP_DAY_JOB} no-fault", WRAPPED]
     assert {*subtasks, *usual} <= {*padded}
     assert {*usual} <= {*plain}
     assert {*subtasks}.isdisjoint(plain)
