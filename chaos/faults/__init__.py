@@ -31,6 +31,7 @@ from sinkproof.chaos.faults.items_rejected import ITEMS_REJECTED
 from sinkproof.chaos.faults.kill_attempt import KILL
 from sinkproof.chaos.faults.kill_executor import KILL_EXECUTOR
 from sinkproof.chaos.faults.kill_job import KILL_JOB
+from sinkproof.chaos.faults.kill_program import KILL_PROGRAM
 from sinkproof.chaos.faults.kill_worker import KILL_WORKER
 from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.late_notification import LATE
@@ -63,7 +64,7 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, PAUSE),
     *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, LATE_REPLY, CLOSED),
-    *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, LOSE, DECLINE),
+    *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

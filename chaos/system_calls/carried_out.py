@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import select
+import signal
 import socket
 import struct
 from collections.abc import Iterator
@@ -115,6 +116,17 @@ def hang_up_all(process: int) -> None:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
+def kill_program(tracee: Tracee, *, but: int) -> bool:
+    """Whether this is no thread of the process `but`; its process is dead then, and its call is not carried out."""
+    try:
+        process = _process_of(tracee)
+        if process != but:
+            os.kill(process, signal.SIGKILL)
+    except OSError:  # it has ended
+        return True
+    return process != but
+
+
 def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes were sent, by the same socket, which receives nothing that comes later."""
     data = _bytes_to_send(tracee, name, arguments)
@@ -216,9 +228,7 @@ def _parts(tracee: Tracee, address: int, number: int) -> bytes:
 @contextmanager
 def _opened(tracee: Tracee, descriptor: int) -> Iterator[int]:
     """The caller's open file, as a descriptor of this process."""
-    with open(f"/proc/{tracee.thread}/status") as status:
-        process = next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))
-    pidfd = os.pidfd_open(process)
+    pidfd = os.pidfd_open(_process_of(tracee))
     try:
         ours = _LIBC.syscall(PIDFD_GETFD, pidfd, ctypes.c_int(descriptor), 0)
         if ours < 0:
@@ -229,3 +239,8 @@ def _opened(tracee: Tracee, descriptor: int) -> Iterator[int]:
             os.close(ours)
     finally:
         os.close(pidfd)
+
+
+def _process_of(tracee: Tracee) -> int:
+    with open(f"/proc/{tracee.thread}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))

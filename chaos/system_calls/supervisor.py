@@ -24,6 +24,7 @@ from sinkproof.chaos.system_calls.carried_out import (
     carried_out,
     half_written,
     hang_up,
+    kill_program,
     sent_and_deaf,
     sent_in_vain,
     sent_to_be_refused,
@@ -54,6 +55,7 @@ class Act(enum.Enum):
     """What happens at the armed place."""
 
     KILL = "the program dies, and the call is never carried out"
+    KILL_CALLER = "the process that makes the call dies, if the program watched has started it; else as KILL"
     HOLD = "the call waits until the owner of the watch lets it go on"
     FAIL = "the call fails, and is not carried out; the connection of a socket is lost"
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
@@ -117,10 +119,11 @@ class SystemCallWatch:
         marks: Callable[[], int] = int,
         record: Record | None = None,
         armed: Armed | None = None,
+        process: int = 0,
     ) -> None:
-        """`armed`: a place from the very first call on, as for `arm`."""
+        """`armed`: a place from the very first call on, as for `arm`. `process`: the program watched."""
         self.listener, self.names, self.kill = listener, names, kill
-        self.marks, self.record = marks, record
+        self.marks, self.record, self.process = marks, record, process
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
         self._message = bytearray(NOTIFICATION.size)
@@ -269,7 +272,10 @@ class SystemCallWatch:
         is_socket = call.change.about == SOCKET
         self._armed, self._waits = None, True
         match act:
-            case Act.KILL:
+            case Act.KILL_CALLER if kill_program(call.tracee, but=self.process):
+                pass
+            case Act.KILL | Act.KILL_CALLER:
+                act = Act.KILL
                 self._note_strike(act)  # first: what notices the death asks at once whether this was the cause
                 self.kill()
                 return

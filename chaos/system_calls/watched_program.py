@@ -93,7 +93,7 @@ def watch_of(
         raise NotWatched(reason(-listener))
     kill = partial(child.signal, signal.SIGKILL)
     names = PlaceNames(str(folder), own_socket=own_socket, elsewhere=elsewhere, to_servers=to_servers)
-    return SystemCallWatch(listener, names, kill=kill, marks=marks, record=record, armed=armed)
+    return SystemCallWatch(listener, names, kill=kill, marks=marks, record=record, armed=armed, process=child.pid)
 
 
 @contextmanager

@@ -7,9 +7,17 @@ from typing import Final
 from sinkproof.campaign.inside_service.inside_campaign import kill_inside_service
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import single_faults
 
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
+
+
+def requests_without_reply(campaign: ProcessCampaign) -> list[Schedule]:
+    if not campaign.unanswered_for_long:
+        campaign.stage.skipped = "no request is known that code with a time limit sends"
+    return campaign.unanswered_for_long
+
 
 OUTWARD_CALLS: Final[Plan] = (
     Stage(
@@ -63,12 +71,12 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="refused statements, short writes, late effect of each outward call of a commit, in recoveries, too",
+        name="refused statements, short writes, deaths of programs, late effect of each outward call of a commit",
         schedules=lambda campaign: campaign.late_calls,
         needs=WATCHED_SINK,
         required=True,
     ),
-    Stage(name="requests without reply", schedules=lambda campaign: campaign.unanswered_for_long, needs=WATCHED_SINK),
+    Stage(name="requests without reply", schedules=requests_without_reply, needs=WATCHED_SINK),
     Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,

@@ -30,9 +30,10 @@ from sinkproof.generators import (
 from sinkproof.generators.combinations import DECISIONS
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
+from sinkproof.generators.orphaned_programs import START_PROGRAMS, deaths_of_programs
 from sinkproof.generators.shown_by_runs import ShownByRuns
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.names_in_code import sees_its_host
+from sinkproof.subject.names_in_code import has_name, sees_its_host
 from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
 from sinkproof.subject.user_code import native_modules, own_native_modules
@@ -142,6 +143,8 @@ class ProcessCampaign(CampaignInProcesses):
             self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
             self.late_calls += native_calls.refused_statements(recorded)
             self.late_calls += native_calls.refused_statements(restored, usual=recorded)
+            if has_name(self.runner.files, *START_PROGRAMS):
+                self.late_calls += deaths_of_programs(recorded)
             if handles_timeouts(self.runner.files):
                 self.unanswered_for_long = native_calls.requests_without_reply(recorded)
 

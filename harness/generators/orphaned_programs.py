@@ -1,4 +1,5 @@
-"""Deaths of attempts that have started programs: a kill of the process alone, which leaves these to end by themselves.
+"""Deaths beside programs: of an attempt alone, which leaves those that it has started to end by themselves; and of such
+a program alone.
 
 Elsewhere they die with the attempt, as in a container. What reads from a pipe takes its end for the end of the rows.
 """
@@ -10,16 +11,28 @@ from itertools import chain
 from typing import Final
 
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import first_of_each
+from sinkproof.generators.fault_sites import evenly, first_of_each
 from sinkproof.generators.interleavings import within
+from sinkproof.generators.native_calls import bursts, distinct
 from sinkproof.subject.names_in_code import has_name
 from sinkproof.workload.job_names import ORPHANS_JOB
 
+KILLED: Final = "kill-program"
+PROGRAMS_MOST: Final = 12
 START_PROGRAMS: Final = (
     *("subprocess", "Popen", "popen", "system", "create_subprocess_exec", "create_subprocess_shell"),
     *("fork", "posix_spawn", "posix_spawnp", "multiprocessing", "ProcessPoolExecutor"),
 )
+
+
+def deaths_of_programs(recorded: RunResult) -> list[Schedule]:
+    """`recorded`: a run without faults, with its system calls. Before some of those that other processes have made."""
+    apart = (
+        fault for burst in distinct(bursts(recorded)) if burst.is_apart for fault in burst.faults(burst.calls, KILLED)
+    )
+    return [Schedule((fault,)) for fault in evenly([*apart], PROGRAMS_MOST)]
 
 
 def deaths_beside_programs(campaign: CampaignView) -> Iterator[Schedule]:

@@ -19,7 +19,7 @@ HOST: Final = frozenset(
 HOSTNAME: Final = "HOSTNAME"  # in the environment
 HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 SEARCH: Final = frozenset({"elasticsearch", "opensearchpy"})
-BULK: Final = "_bulk"
+BATCHES_BY_WIRE: Final = ("_bulk", "BatchWriteItem", "PutRecords", "PutRecordBatch", "SendMessageBatch")  # in requests
 BATCHES: Final = frozenset({"batch_write_item", "put_records", "put_record_batch", "send_message_batch"})  # of boto3
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 STATUS: Final = frozenset({"code", "getcode", "ok", "status", "status_code"})  # of a reply of HTTP
@@ -34,7 +34,12 @@ def has_name(files: Collection[str], *names: str) -> bool:
 
 def sends_in_bulk(files: Collection[str]) -> bool:
     """Whether the code names an API that takes many items in a request, and answers for each of them."""
-    return has_name(files, *SEARCH, *BATCHES) or any(BULK in Path(path).read_text(errors="replace") for path in files)
+    return has_name(files, *SEARCH, *BATCHES) or any(map(_names_batches, files))
+
+
+def _names_batches(path: str) -> bool:
+    text = Path(path).read_text(errors="replace")
+    return any(name in text for name in BATCHES_BY_WIRE)
 
 
 def sees_its_host(files: Collection[str]) -> bool:

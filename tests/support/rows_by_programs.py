@@ -1,4 +1,6 @@
-"""Rows go to a program, which publishes what it has read. Right: WholeParts, which publishes by itself."""
+"""Rows go to a program, which publishes what it has read. Right: WholeParts, which publishes by itself. Wrong, too:
+KilledIsDone, for which a program has failed only if its status is above zero.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ COPY = "import os, sys; open(sys.argv[1], 'w').write(sys.stdin.read()); os.repla
 class ByProgram:
     """`by_itself`: the sink renames the file, when it has sent all rows."""
 
-    def __init__(self, folder: Path, *, by_itself: bool) -> None:
-        self.folder, self.by_itself = folder, by_itself
+    def __init__(self, folder: Path, *, by_itself: bool, least: int) -> None:
+        self.folder, self.by_itself, self.least = folder, by_itself, least
 
     def is_committed(self, part: str) -> bool:
         return (self.folder / f"{part}.rows").exists()
@@ -32,9 +34,9 @@ class ByProgram:
             assert program.stdin is not None
             for row in rows:
                 program.stdin.write(json.dumps([row.split, row.offset]) + "\n")
-        if program.returncode:
+        if program.returncode and program.returncode > self.least:
             raise OSError("the program has failed")
-        if self.by_itself:
+        if self.by_itself and copied.exists():
             os.replace(copied, final)
 
     def record(self, part: str) -> None:
@@ -44,9 +46,10 @@ class ByProgram:
 class WholeParts:
     claims = Claim.NO_LOSS | Claim.NO_DUPLICATES
     by_itself = True
+    least = -1000  # of a status that says that the program has failed
 
     def sink(self, scratch: Scratch) -> ByProgram:
-        return ByProgram(scratch.path, by_itself=self.by_itself)
+        return ByProgram(scratch.path, by_itself=self.by_itself, least=self.least)
 
     def committed(self, scratch: Scratch) -> Iterator[Any]:
         for file in scratch.path.glob("*.rows"):
@@ -55,3 +58,7 @@ class WholeParts:
 
 class PartsAsFarAsTheyCame(WholeParts):
     by_itself = False
+
+
+class KilledIsDone(WholeParts):
+    least = 0

@@ -26,6 +26,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),
     **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
     "error": Act.FAIL,
+    "kill-program": Act.KILL_CALLER,
     "unanswered": Act.LOSE_REPLY,
     "silent": Act.SILENCE,
     "black-hole": Act.SWALLOW,

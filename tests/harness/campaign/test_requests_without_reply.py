@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.stage import Stage
-from sinkproof.chaos.schedule import parse
+from sinkproof.campaign.stage import Stage, StageCoverage
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.generators.native_calls import requests_without_reply
@@ -88,7 +90,7 @@ def test_the_last_call_of_a_request_has_no_reply_first_in_commits() -> None:
     assert [f"sink[0].{SENT}#{time}={kind}" for time in (5, 2) for kind in ("silent", "black-hole")] == schedules
 
 
-@pytest.mark.parametrize("kind", ["silent", "black-hole", "refused-statement", "short-write"])
+@pytest.mark.parametrize("kind", ["silent", "black-hole", "refused-statement", "short-write", "kill-program"])
 def test_they_strike_at_system_calls_only(kind: str) -> None:
     contract = load(f"{SUBJECTS}:SentWithoutTimeout")
     assert "strikes at system calls" in impossible(parse(f"sink[0].socket.send#1={kind}"), contract, "process")
@@ -136,3 +138,12 @@ def test_calls_that_return_when_their_timeout_is_over_are_known(call: str, goes_
     file = tmp_path / "client.py"
     file.write_text(f"async def send():\n    {call}\n")
     assert goes_on is handles_timeouts([str(file)])
+
+
+def test_where_none_is_known_the_stage_says_why() -> None:
+    (stage,) = (each for each in STAGES if each.name == "requests without reply")
+    campaign: Any = SimpleNamespace(unanswered_for_long=[], stage=StageCoverage(name=stage.name))
+    assert [] == [*stage.schedules(campaign)]
+    assert "time limit" in campaign.stage.skipped
+    campaign = SimpleNamespace(unanswered_for_long=[Schedule()], stage=StageCoverage(name=stage.name))
+    assert ([Schedule()], "") == ([*stage.schedules(campaign)], campaign.stage.skipped)

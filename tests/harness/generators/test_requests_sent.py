@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from sinkproof.chaos.schedule import Fault
 from sinkproof.chaos.socket_points import POINT as SENDS
+from sinkproof.generators.fault_sites import faults_of_replies
 from sinkproof.generators.requests_sent import REQUESTS_MOST, further_requests, requests
+from sinkproof.subject.names_in_code import sends_in_bulk
 
 from ...support.traces_of_calls import run_of
 
@@ -32,3 +38,19 @@ def test_between_requests_of_one_line_in_a_commit() -> None:
     again = ("notify_complete.before", *alone[:2], "notify_complete.after", *commit)
     found = [*further_requests(run_of(*before, *commit, *again), "notify_complete", "hang")]
     assert [Fault("sink[0]", SENDS, number, "hang") for number in (4, 6)] == found
+
+
+@pytest.mark.parametrize(
+    ("code", "sends_items"),
+    [
+        ("elasticsearch.Elasticsearch()", True),
+        ("client.put_records(Records=rows)", True),
+        ("connection.request('POST', '/_bulk')", True),
+        ("headers = {'X-Amz-Target': 'DynamoDB_20120810.BatchWriteItem'}", True),
+        ("headers = {'X-Amz-Target': 'DynamoDB_20120810.PutItem'}", False),
+    ],
+)
+def test_code_that_sends_many_items_in_a_request_is_known(code: str, sends_items: bool, tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(code)
+    assert sends_items is sends_in_bulk([str(tmp_path / "client.py")])
+    assert sends_items is ("items-rejected" in faults_of_replies([str(tmp_path / "client.py")]))
