@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from types import BuiltinFunctionType
+from typing import Any
 
-from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead, replace_everywhere
-from sinkproof.chaos.wall_clock import Moved, WallClock
+from sinkproof.chaos.replaced_functions import SECOND_NS, STEADY_CLOCKS, ClocksAhead, replace_everywhere
+from sinkproof.chaos.wall_clock import YEAR_SECONDS, Moved, WallClock
 
 imported = sys.modules.get("pytest")
 sys.modules["pytest"] = imported  # type: ignore[assignment]  # None: not found; only a plugin imports it, for long
-from time_machine import travel  # noqa: E402
+from time_machine import escape_hatch, travel  # noqa: E402
 
 if imported is None:
     del sys.modules["pytest"]
@@ -35,6 +38,8 @@ class MovedClock:
         self._travel = travel(clock.start + seconds, tick=True)
         self._traveller = self._travel.start()
         texts_of_moved_time()
+        if for_life:
+            times_of_files_as_moved()
         self._steady = ClocksAhead(STEADY_CLOCKS) if clock.passes and for_life else None
         Moved.is_moved = True
 
@@ -60,3 +65,24 @@ def texts_of_moved_time() -> None:
         ctime, asctime = time.ctime, time.asctime
         replace_everywhere("ctime", ctime, lambda seconds=None: ctime(time.time() if seconds is None else seconds))
         replace_everywhere("asctime", asctime, lambda parts=None: asctime(time.localtime() if parts is None else parts))
+
+
+def times_of_files_as_moved() -> None:
+    """For the rest of this process, `os.stat`, `lstat` and `fstat` show the moved time of files that bear the true
+    one: what it has written since its last reply. Imports compare true times.
+    """
+    for name in ("stat", "lstat", "fstat"):
+        look = getattr(os, name)
+        replace_everywhere(name, look, partial(_stat, look))
+        setattr(sys.modules[os.name], name, look)
+
+
+def _stat(look: Callable[..., os.stat_result], *place: Any, **named: Any) -> os.stat_result:
+    status, shown = look(*place, **named), time.time()
+    seconds = shown - escape_hatch.time.time()
+    if status.st_mtime <= shown + YEAR_SECONDS:
+        return status
+    fields = {each: getattr(status, each) for each in dir(status) if each.startswith("st_")}
+    for each in ("st_atime", "st_mtime", "st_ctime"):
+        fields |= {each: fields[each] + seconds, f"{each}_ns": fields[f"{each}_ns"] + int(seconds * SECOND_NS)}
+    return os.stat_result((*status[:7], *(int(fields[f"st_{each}time"]) for each in "amc")), fields)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
 STEADY_CLOCKS: Final = ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")  # of `time`
+STEADY_IDS: Final = (time.CLOCK_MONOTONIC, time.CLOCK_MONOTONIC_RAW, time.CLOCK_BOOTTIME)
 FUNCTIONS: Final = (FunctionType, staticmethod, classmethod)
 SECOND_NS: Final = 1e9
 
@@ -47,7 +48,7 @@ class ClocksAhead:
     as it did: timeouts of locks, queues and sockets.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Collection[str]) -> None:
         self.seconds = 0.0
         for name in names:
             clock = vars(time)[name]
@@ -55,6 +56,14 @@ class ClocksAhead:
             replace_everywhere(name, clock, ahead)
             replace_in_defaults(clock, ahead)
 
+        if "monotonic" in names:
+            for name, unit in (("clock_gettime", 1.0), ("clock_gettime_ns", SECOND_NS)):
+                replace_everywhere(name, vars(time)[name], partial(self._read_named, vars(time)[name], unit))
+
     def _read(self, clock: Callable[[], float], unit: float) -> float:
         shown = clock()
         return shown + type(shown)(self.seconds * unit)
+
+    def _read_named(self, clock: Callable[[int], float], unit: float, which: int) -> float:
+        shown = clock(which)
+        return shown + type(shown)(self.seconds * unit) if which in STEADY_IDS else shown

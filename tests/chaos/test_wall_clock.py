@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sqlite3
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -75,8 +77,45 @@ def waits_by_default_values() -> tuple[float, ...]:
     return since(began), Waits.since(began), Waits().since_then(began)  # type: ignore[call-arg]
 
 
+def steady_clocks_by_number() -> list[float]:
+    steady = time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME
+    began = [*map(time.clock_gettime, (*steady, time.CLOCK_REALTIME)), time.clock_gettime_ns(steady[0]) / 1e9]
+    ClocksAhead(["monotonic"]).seconds = 3600.0
+    then = [*map(time.clock_gettime, (*steady, time.CLOCK_REALTIME)), time.clock_gettime_ns(steady[0]) / 1e9]
+    return [after - before for before, after in zip(began, then, strict=True)]
+
+
+def test_steady_clocks_are_ahead_by_their_numbers_too() -> None:
+    monotonic, of_boot, real, in_ns = in_a_process(steady_clocks_by_number)
+    assert all(3600.0 <= seconds < 7200.0 for seconds in (monotonic, of_boot, in_ns))
+    assert 0 <= real < 3600.0
+
+
 def test_clocks_that_are_default_values_are_ahead_too() -> None:
     assert all(3600.0 <= seconds < 7200.0 for seconds in in_a_process(waits_by_default_values))
+
+
+def times_of_a_new_file() -> list[Any]:
+    with NamedTemporaryFile() as file, NamedTemporaryFile() as old:
+        MovedClock(WallClock(start=NEW_YEARS_EVE), 0.0, for_life=True)
+        os.utime(old.name, (7.0, 7.0))
+        file.write(b"new")
+        file.flush()
+        seen = [os.stat(file.name), os.lstat(file.name), os.fstat(file.fileno()), Path(file.name).stat()]
+        times = (
+            [each.st_mtime for each in seen]
+            + [each.st_mtime_ns / 1e9 for each in seen]
+            + [seen[0][8], seen[0].st_ctime]
+        )
+        of_imports = importlib._bootstrap_external._path_stat(file.name).st_mtime  # type: ignore[attr-defined]
+        assert of_imports > NEW_YEARS_EVE + 366 * 86400
+        return [times, [each.st_size for each in seen], os.stat(old.name).st_mtime, os.path.getmtime(file.name)]
+
+
+def test_a_new_file_is_as_old_as_the_moved_clock_says() -> None:
+    times, sizes, old, modified = in_a_process(times_of_a_new_file)
+    assert all(NEW_YEARS_EVE - 60 < each < NEW_YEARS_EVE + 60 for each in (*times, modified))
+    assert ([3] * 4, 7.0) == (sizes, old)
 
 
 def days_of_sqlite() -> list[tuple[Any, ...]]:
