@@ -30,6 +30,7 @@ SEND = "syscall(sendto socket)"
     [
         ("put", 2, 0, BatchPhase.WRITTEN, 1),
         ("add_once", 4, 4, BatchPhase.WRITTEN, 1),
+        ("add_locked", 4, 4, BatchPhase.WRITTEN, 1),
         ("add_in_turn", 6, 0, BatchPhase.PLANNED, 1),
         ("add_or_fail", 6, 0, BatchPhase.PLANNED, 2),
     ],

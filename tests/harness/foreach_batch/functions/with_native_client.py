@@ -1,6 +1,7 @@
 """Functions that send rows to a server by a client in C; `setup` starts the server in this process."""
 
 import ctypes
+import fcntl
 import json
 import os
 import socket
@@ -108,6 +109,13 @@ def add_once(df, batch_id):
     """Wrong: what a dead driver has sent may come after this look."""
     if ask(("count", f"{batch_id}"))[0] == 0:
         ask(("add", f"{batch_id}", *pairs(df)))
+
+
+def add_locked(df, batch_id):
+    """Wrong: the lock of a file ends with the dead driver, and what it has sent comes later."""
+    with Path("lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        add_once(df, batch_id)
 
 
 def add_in_turn(df, batch_id, *, lock="wait"):
