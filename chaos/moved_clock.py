@@ -73,8 +73,11 @@ def times_of_files_as_moved() -> None:
     """
     for name in ("stat", "lstat", "fstat"):
         look = getattr(os, name)
-        replace_everywhere(name, look, partial(_stat, look))
+        shown = partial(_stat, look)
+        replace_everywhere(name, look, shown)
         setattr(sys.modules[os.name], name, look)
+        for able in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
+            able.update({shown} if look in able else ())
 
 
 def _stat(look: Callable[..., os.stat_result], *place: Any, **named: Any) -> os.stat_result:

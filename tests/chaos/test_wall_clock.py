@@ -108,6 +108,7 @@ def times_of_a_new_file() -> list[Any]:
             + [seen[0][8], seen[0].st_ctime]
         )
         of_imports = importlib._bootstrap_external._path_stat(file.name).st_mtime  # type: ignore[attr-defined]
+        assert os.stat in os.supports_fd & os.supports_dir_fd & os.supports_follow_symlinks
         assert of_imports > NEW_YEARS_EVE + 366 * 86400
         return [times, [each.st_size for each in seen], os.stat(old.name).st_mtime, os.path.getmtime(file.name)]
 
