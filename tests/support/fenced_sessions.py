@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from own_server import OwnServer, port_of
+from own_server import OwnServer, port_of, serve
 
 from sinkproof import Batch, Claim, Context, Fenced, Scratch
 
@@ -162,7 +162,4 @@ class LooksFirstAndGreets(LooksFirst):
 
 
 if __name__ == "__main__":
-    socketserver.ThreadingTCPServer.daemon_threads = True
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Tables) as server:
-        print(server.server_address[1], flush=True)
-        server.serve_forever()
+    serve(Tables)

@@ -6,6 +6,7 @@ import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 from sinkproof import Scratch
 
@@ -28,3 +29,11 @@ class OwnServer(ABC):
 def port_of(scratch: Scratch) -> int:
     """If that is what the program prints."""
     return int((Path(scratch.path) / "port").read_text())
+
+
+def serve(handler: type[BaseRequestHandler]) -> None:
+    """What such a program does, in threads."""
+    ThreadingTCPServer.daemon_threads = True
+    with ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
+        print(server.server_address[1], flush=True)
+        server.serve_forever()

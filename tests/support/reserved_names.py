@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from own_server import OwnServer, port_of
+from own_server import OwnServer, port_of, serve
 
 from sinkproof import Claim, Scratch
 
@@ -101,7 +101,4 @@ class AsksAgain(TakesBusyForDone):
 
 
 if __name__ == "__main__":
-    socketserver.ThreadingTCPServer.daemon_threads = True
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Parts) as server:
-        print(server.server_address[1], flush=True)
-        server.serve_forever()
+    serve(Parts)
