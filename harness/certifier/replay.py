@@ -153,6 +153,8 @@ def describe(replayed: Replay, *, log: bool = False) -> str:
         lines.append(f"{anomaly.oracle}: {anomaly.why}")
         lines += [f"    lost:  {named(anomaly.lost)}"] if anomaly.lost else []
         lines += [f"    extra: {named(anomaly.extra)}"] if anomaly.extra else []
+    if not (run_result.finished or run_result.anomalies):
+        lines.append(f"the job did not recover, as it may here, so that no loss was judged: {run_result.failure}")
     lines.append(f"{run_result.rows_committed} rows committed; {replayed.verdict.value}")
     if log:
         lines += ["", run_result.event_log.decode()]

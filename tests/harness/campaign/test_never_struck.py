@@ -93,10 +93,14 @@ class Refusing:
         ("row.key", "job=edge-case-values no-fault", Verdict.VIOLATED),
         ("row.key", "no-fault", Verdict.UPHELD),
         ("False", "no-fault", Verdict.UNKNOWN),
+        ("len(row.key) < 1000", "job=long-keys no-fault", Verdict.UPHELD),
     ],
 )
 def test_a_sink_that_fails_without_faults_is_unknown_in_the_standard_job_only(
     condition: str, schedule: str, verdict: Verdict, tmp_path: Path
 ) -> None:
     (tmp_path / "refuses.py").write_text(REFUSES.format(condition=condition))
-    assert verdict is replay(schedule, f"{tmp_path}/refuses.py:Refusing").verdict
+    replayed = replay(schedule, f"{tmp_path}/refuses.py:Refusing")
+    assert verdict is replayed.verdict
+    may_refuse = schedule.startswith("job=long-keys")
+    assert may_refuse is ("the job did not recover, as it may here, so that no loss was judged" in describe(replayed))
