@@ -21,6 +21,7 @@ from sinkproof.foreach_batch.simulated_batches import CrashState, SimulatedQuery
 from sinkproof.judging.oracle import Observation
 from sinkproof.subject.scratch import thaw_folder
 
+RESTART_SECONDS: Final = 0.5  # of a query takes longer: a server sees meanwhile that a connection has ended
 WAITS_SECONDS: Final = 2.0  # without passing a point: once to twice as long
 
 
@@ -92,7 +93,7 @@ def _run_and_land(query: SimulatedQuery, state: CrashState, held: HeldRequest, *
     """The request lands when the batch that it belongs to was written again, or has failed, as it may once; and before
     that where the query waits, perhaps for a lock that goes with the request.
     """
-    began = Counter[str]()
+    began = Counter[int]()  # by batch
     over = Event()
 
     def land_if_it_waits() -> None:
@@ -103,9 +104,12 @@ def _run_and_land(query: SimulatedQuery, state: CrashState, held: HeldRequest, *
             before = query.reached
 
     def visit_and_land(point: str) -> None:
-        began[point] += 1
-        if point == BEFORE_COMMIT or (point == BEFORE_BATCH and began[point] > 1):
+        began[query.batch] += point == BEFORE_BATCH
+        is_again = point == BEFORE_BATCH and began[query.batch] > 1
+        if point == BEFORE_COMMIT or is_again:
             held.land()
+        if is_again:
+            over.wait(RESTART_SECONDS)
         visit(point)
 
     waiting = Thread(target=land_if_it_waits, daemon=True)
