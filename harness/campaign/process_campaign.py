@@ -28,9 +28,9 @@ from sinkproof.generators import (
     single_faults,
 )
 from sinkproof.generators.combinations import DECISIONS
+from sinkproof.generators.deaths_beside_programs import START_PROGRAMS, deaths_of_programs
 from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
-from sinkproof.generators.orphaned_programs import START_PROGRAMS, deaths_of_programs
 from sinkproof.generators.shown_by_runs import ShownByRuns
 from sinkproof.subject.heartbeat import heartbeat
 from sinkproof.subject.names_in_code import has_name, sees_its_host

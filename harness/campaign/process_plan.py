@@ -24,7 +24,7 @@ from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
-from sinkproof.generators.orphaned_programs import deaths_beside_programs
+from sinkproof.generators.deaths_beside_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_after_errors, zombies_and_deaths, zombies_waited_for
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings

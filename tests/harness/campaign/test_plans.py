@@ -249,3 +249,8 @@ def test_deaths_come_between_the_calls_of_a_recovery_with_several_checkpoints_to
 def test_a_stage_that_finds_thousands_of_calls_comes_when_a_verdict_needs_no_more() -> None:
     last = [stage.required for stage in reversed(PROCESS_PLAN)].index(True)
     assert "kill before each outward call of native code in recoveries" in {each.name for each in PROCESS_PLAN[-last:]}
+
+
+def test_what_one_run_each_shows_comes_before_deaths_at_each_step() -> None:
+    names = [stage.name for stage in PROCESS_PLAN]
+    assert names.index("unusual rows and batches, without faults") < names.index("kill at each step")

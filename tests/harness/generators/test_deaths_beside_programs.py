@@ -15,9 +15,9 @@ from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.fork_servers import fork_servers
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.deaths_beside_programs import deaths_beside_programs, deaths_of_programs
 from sinkproof.generators.fault_sites import passes
 from sinkproof.generators.feasible import impossible
-from sinkproof.generators.orphaned_programs import deaths_beside_programs, deaths_of_programs
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.job_names import ORPHANS_JOB
