@@ -335,5 +335,12 @@ def children_of(pid: int) -> set[int]:
         finally:
             os.close(descriptor)
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
-        return {int(stat.split()[0]) for stat in stats if stat.rpartition(")")[2].split()[1] == str(pid)}
+        stats = [_text_or_nothing(path) for path in Path("/proc").glob("[0-9]*/stat")]
+        return {int(stat.split()[0]) for stat in stats if stat.rpartition(")")[2].split()[1:2] == [str(pid)]}
+
+
+def _text_or_nothing(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):  # the process has ended
+        return ""

@@ -198,6 +198,6 @@ def ancestors() -> dict[int, int]:
         found[pid] = len(found)
         try:
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter when it ends between open and read
             break
     return found

@@ -15,6 +15,7 @@ from sinkproof.reference_engine.shells.spark import spark_class_archive as class
 from sinkproof.reference_engine.shells.spark.java_installation import java_problem
 
 from ..support.bare_machine import JAVA, bare_tools, java, program
+from ..support.process_states import is_alive
 
 
 @pytest.fixture
@@ -107,13 +108,6 @@ def first_words(process: subprocess.Popen[str]) -> Mapping[str, str]:
     return dict(zip(("java", "mine", "folder"), process.stdout.readline().split(), strict=True))
 
 
-def is_running(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.slow
 def test_a_session_runs_in_its_folder_and_ends_with_an_exception(
     session: Callable[[str], subprocess.Popen[str]], tmp_path: Path
@@ -122,7 +116,7 @@ def test_a_session_runs_in_its_folder_and_ends_with_an_exception(
         words = first_words(process)
     assert ("1", str(tmp_path)) == (words["mine"], words["folder"])
     assert 1 == process.returncode
-    assert not is_running(words["java"])
+    assert not is_alive(words["java"])
 
 
 @pytest.mark.slow
@@ -134,7 +128,7 @@ def test_a_session_starts_after_the_java_of_the_last_one_was_killed(
         words = first_words(process)
         assert process.stdout is not None
         assert "3\n" == process.stdout.read()
-    assert not is_running(words["java"])
+    assert not is_alive(words["java"])
 
 
 @pytest.mark.slow
@@ -143,6 +137,6 @@ def test_the_java_of_a_killed_python_ends_by_itself(session: Callable[[str], sub
         words = first_words(process)
         os.kill(process.pid, 9)
     deadline = Deadline(10)
-    while is_running(words["java"]) and not deadline.over:
+    while is_alive(words["java"]) and not deadline.over:
         os.sched_yield()
-    assert not is_running(words["java"])
+    assert not is_alive(words["java"])

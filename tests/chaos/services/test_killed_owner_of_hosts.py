@@ -12,6 +12,8 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.services.running_services import await_exit
 
+from ...support.process_states import is_alive
+
 SECONDS = 60.0
 OWNER = """\
 import os, subprocess, sys, threading
@@ -50,20 +52,13 @@ def test_nothing_of_the_hosts_outlives_the_kill_of_the_process_that_made_them(tm
         owner.kill()
         owner.communicate()
     deadline = Deadline(SECONDS)
-    while left := [pid for pid in pids if _lives(pid)]:
+    while left := [pid for pid in pids if is_alive(pid)]:
         assert not deadline.over, left
         await_exit(left[0], 0.05)
     everywhere = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     assert [] == [pid for pid in everywhere if _network_of(pid) in networks]
     assert links == os.listdir("/sys/class/net")
     assert mounts == _mounts_below(tmp_path)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return " Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
 
 
 def _network_of(pid: int | str) -> str:

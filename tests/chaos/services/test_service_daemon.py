@@ -25,6 +25,8 @@ from sinkproof.chaos.services.running_services import (
 from sinkproof.chaos.services.service import ServiceFailed
 from sinkproof.subject.scratch import sweep_folders_of_the_dead
 
+from ...support.process_states import is_alive
+
 FOREVER = ["sleep", "1000"]
 SOON = 60.0  # seconds: ends a test that has failed
 
@@ -36,14 +38,6 @@ handle.spawn("node", ["sleep", "1000"])
 print(handle.folder, handle.status_of("node").pid, flush=True)
 signal.pause()
 """
-
-
-def is_alive(pid: int) -> bool:
-    """False also for a dead process that is not reaped yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def assert_dead(pid: int) -> None:

@@ -25,6 +25,8 @@ from sinkproof.chaos.services.spark_cluster.standing_cluster import (
     standing_cluster,
 )
 
+from ...support.process_states import parent_of
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 Command = Callable[..., subprocess.Popen[str]]
 MASTER = "spark://198.18.0.1:7077"
@@ -109,7 +111,7 @@ def test_a_cluster_stays_until_it_is_ended_and_leaves_nothing(command: Command, 
         assert f"{NAME} at {MASTER} is stopped" in ended(command("services", "stop"))[2]
         assert [] == in_networks(networks)
     else:
-        os.kill(_daemon_of(row["living"]["1"]), signal.SIGKILL)
+        os.kill(parent_of(row["living"]["1"]), signal.SIGKILL)
         await_that(lambda: not in_networks(networks))
         sweep_dead_services()  # as the next command does
     assert [] == running(NAME)
@@ -118,10 +120,6 @@ def test_a_cluster_stays_until_it_is_ended_and_leaves_nothing(command: Command, 
     assert links == os.listdir("/sys/class/net")
     with pytest.raises(ServiceUnavailable, match=f"services start {NAME}"):
         standing_cluster(MASTER)
-
-
-def _daemon_of(keeper: int) -> int:
-    return int(Path(f"/proc/{keeper}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_a_start_that_is_killed_leaves_nothing(command: Command) -> None:

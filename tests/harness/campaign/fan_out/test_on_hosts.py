@@ -25,6 +25,8 @@ from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
 
+from ....support.process_states import parent_of
+
 BACKUPS = f"{Path(__file__).parents[3] / 'support/explored_sinks.py'}:OneBackupContract"  # wrong
 EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
@@ -40,10 +42,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FannedOut]:
         pytest.skip(" ".join(str(unavailable).split()))
     with fanned_out("cluster:3", [BACKUPS], progress=SILENT) as made:
         yield made
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def executor_of(slot: SlotSeen) -> int:
