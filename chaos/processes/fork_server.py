@@ -30,6 +30,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes import process_wide_state, recorded_inputs
 from sinkproof.chaos.processes.child_channel import EXIT_OUT_OF_MEMORY, Inside, resolve
 from sinkproof.chaos.processes.parent_death import adopt_orphans, die_with
+from sinkproof.chaos.processes.process_table import parents_of_all
 
 CONTROL_BYTES_MOST: Final = 1 << 16
 DESCRIPTORS_MOST: Final = 16
@@ -335,12 +336,4 @@ def children_of(pid: int) -> set[int]:
         finally:
             os.close(descriptor)
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        stats = [_text_or_nothing(path) for path in Path("/proc").glob("[0-9]*/stat")]
-        return {int(stat.split()[0]) for stat in stats if stat.rpartition(")")[2].split()[1:2] == [str(pid)]}
-
-
-def _text_or_nothing(path: Path) -> str:
-    try:
-        return path.read_text()
-    except (FileNotFoundError, ProcessLookupError):  # the process has ended
-        return ""
+        return {child for child, parent in parents_of_all().items() if parent == pid}

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.clock import Deadline
+from sinkproof.chaos.processes.process_table import parents_of_all
 from sinkproof.chaos.services.running_services import ServiceHandle, await_exit, running, sweep_dead_services
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.host_commands import HostCommands
@@ -24,8 +25,6 @@ from sinkproof.chaos.services.spark_cluster.standing_cluster import (
     LocalSparkCluster,
     standing_cluster,
 )
-
-from ...support.process_states import parent_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 Command = Callable[..., subprocess.Popen[str]]
@@ -111,7 +110,7 @@ def test_a_cluster_stays_until_it_is_ended_and_leaves_nothing(command: Command, 
         assert f"{NAME} at {MASTER} is stopped" in ended(command("services", "stop"))[2]
         assert [] == in_networks(networks)
     else:
-        os.kill(parent_of(row["living"]["1"]), signal.SIGKILL)
+        os.kill(parents_of_all()[row["living"]["1"]], signal.SIGKILL)
         await_that(lambda: not in_networks(networks))
         sweep_dead_services()  # as the next command does
     assert [] == running(NAME)

@@ -75,11 +75,16 @@ def write_rows(folder: Path, count: int) -> None:
 
 @pytest.fixture
 def run_job(cluster: Cluster, tmp_path: Path) -> Callable[..., tuple[RunFolder, list[Happening]]]:
-    """Runs a recipe of jobs_under_test to its end, under a schedule; what happened, and where."""
+    """Runs a recipe of jobs_under_test to its end, or until `enough`, under a schedule; what happened, and where."""
     numbers = count(1)
 
     def run(
-        recipe: str, arguments: Mapping[str, Any], *, schedule: str = "no-fault", network: str = "unix"
+        recipe: str,
+        arguments: Mapping[str, Any],
+        *,
+        schedule: str = "no-fault",
+        network: str = "unix",
+        enough: Callable[[RunFolder, list[Happening]], bool] = lambda folder, story: False,
     ) -> tuple[RunFolder, list[Happening]]:
         wanted = SparkRun(
             recipe=f"jobs_under_test:{recipe}",
@@ -90,8 +95,13 @@ def run_job(cluster: Cluster, tmp_path: Path) -> Callable[..., tuple[RunFolder, 
         folder = RunFolder(wanted.folder)
         folder.armed().arm(parse(schedule).faults)
         execution = cluster.begin(wanted, tasks=len(wanted.deployment().job.widest.subtasks))
+        story: list[Happening] = []
         try:
-            return folder, list(execution.happenings(seconds=RUN_SECONDS))
+            for happening in execution.happenings(seconds=RUN_SECONDS):
+                story.append(happening)
+                if enough(folder, story):
+                    execution.stop()
+            return folder, story
         except SparkFailed as error:
             evidence = f"{error}\n{cluster.log}"
             cluster.close()  # processes that still run would write into the next test

@@ -11,7 +11,7 @@ import pytest
 
 from sinkproof.chaos.shared.event_log import Happening
 from sinkproof.reference_engine.checkpointing.folder_storage import FolderCheckpointStorage
-from sinkproof.reference_engine.checkpointing.restore_and_rescale import holds_rows
+from sinkproof.reference_engine.checkpointing.restore_and_rescale import covered, holds_rows
 from sinkproof.reference_engine.dataflow.windows import expected_results
 from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 from sinkproof.sink_adapters.protocol import Row
@@ -19,7 +19,8 @@ from sinkproof.sink_adapters.protocol import Row
 from .conftest import committed_rows
 
 RunJob = Callable[..., tuple[RunFolder, list[Happening]]]
-SPLITS, ROWS, WINDOW_ROWS, WINDOW_MS = 2, 400, 200, 250
+SPLITS, WINDOW_ROWS, WINDOW_MS = 2, 200, 250
+ROWS_WITHOUT_END = 1_000_000
 
 
 @pytest.mark.row("S05")
@@ -29,12 +30,25 @@ SPLITS, ROWS, WINDOW_ROWS, WINDOW_MS = 2, 400, 200, 250
     ["no-fault", "sink[0].notify_complete.before#2=kill", "sink[1].write.before#25=kill", "checkpoint.notify#3=kill"],
 )
 def test_exactly_once_with_rows_in_flight(run_job: RunJob, tmp_path: Path, schedule: str, timeout_ms: int) -> None:
-    folder, story = run_job("in_flight", {"folder": str(tmp_path), "timeout_ms": timeout_ms}, schedule=schedule)
-    storage = FolderCheckpointStorage(folder.checkpoints)
-    assert any(holds_rows(storage.load(checkpoint_id)) for checkpoint_id in storage.complete())
-    assert (schedule != "no-fault") == any(each["what"] == "struck" for each in story)
-    rows = committed_rows(tmp_path)
-    assert Counter((split, at) for split in range(SPLITS) for at in range(ROWS)) == Counter(row[:2] for row in rows)
+    in_flight: list[bool] = []  # of each complete checkpoint, in order
+
+    def enough(folder: RunFolder, story: list[Happening]) -> bool:
+        if story[-1]["what"] == "complete":
+            record = FolderCheckpointStorage(folder.checkpoints).load(story[-1]["checkpoint"])
+            in_flight.append(holds_rows(record))
+        return any(in_flight) and is_struck(story) == (schedule != "no-fault")
+
+    arguments = {"folder": str(tmp_path), "timeout_ms": timeout_ms, "rows": ROWS_WITHOUT_END}
+    folder, story = run_job("in_flight", arguments, schedule=schedule, enough=enough)
+    assert any(in_flight)
+    assert is_struck(story) == (schedule != "no-fault")
+    lengths = covered(FolderCheckpointStorage(folder.checkpoints).latest())
+    expected = Counter((split, at) for split in range(SPLITS) for at in range(lengths[split]))
+    assert expected == Counter(row[:2] for row in committed_rows(tmp_path))
+
+
+def is_struck(story: list[Happening]) -> bool:
+    return any(each["what"] == "struck" for each in story)
 
 
 @pytest.mark.row("S16")

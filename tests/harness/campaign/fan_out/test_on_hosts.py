@@ -15,6 +15,7 @@ from sinkproof.campaign.fan_out.slot_task import SlotSeen
 from sinkproof.campaign.fan_out.spark_workers import simulated_on_executors
 from sinkproof.campaign.workers import worker_pool
 from sinkproof.campaign.workers.worker_pool import PoolNotes
+from sinkproof.chaos.processes.process_table import parents_of_all
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.service import ServiceUnavailable
 from sinkproof.chaos.services.spark_cluster.namespace_hosts import NamespaceHosts
@@ -24,8 +25,6 @@ from sinkproof.generators.fault_sites import places
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, fresh_folder
-
-from ....support.process_states import parent_of
 
 BACKUPS = f"{Path(__file__).parents[3] / 'support/explored_sinks.py'}:OneBackupContract"  # wrong
 EXECUTOR = b"org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -46,7 +45,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FannedOut]:
 
 def executor_of(slot: SlotSeen) -> int:
     """The JVM: it starts the daemon from which the Python process of each task is forked."""
-    jvm = parent_of(parent_of(slot.pid))
+    parents = parents_of_all()
+    jvm = parents[parents[slot.pid]]
     assert EXECUTOR in Path(f"/proc/{jvm}/cmdline").read_bytes().split(b"\0")
     return jvm
 
