@@ -137,7 +137,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _note_open(arguments: tuple[Any, ...]) -> None:
     name = _absolute(arguments[0])
-    if name is None:
+    if name is None or _is_removal_in_folder(arguments):
         return
     writes = bool(arguments[2] & WRITING)
     if COMPILED in name:
@@ -152,6 +152,12 @@ def _note_open(arguments: tuple[Any, ...]) -> None:
         _note_beyond(name, "writes")
     else:
         _note_file(name)
+
+
+def _is_removal_in_folder(arguments: tuple[Any, ...]) -> bool:
+    """Whether shutil.rmtree opens a folder by its name in another one, which is not the working directory."""
+    name, mode, _ = arguments
+    return mode is None and not os.path.isabs(name) and sys._getframe(3).f_globals.get("__name__") == "shutil"
 
 
 def _note_folder(arguments: tuple[Any, ...]) -> None:

@@ -8,6 +8,7 @@ not examined.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
@@ -36,7 +37,7 @@ CLOCK: Final = (
     r"|\b(?:current_timestamp|sysdate)\b|'now')"
 )
 BY_CLOCK: Final = re.compile(rf"\bWHERE\b.*(?:[<>]=?[^<>]{{0,60}}?{CLOCK}|{CLOCK}.*[<>])", re.IGNORECASE | re.DOTALL)
-STATEMENTS: Final = frozenset({".cql", ".lua", ".sql"})
+STATEMENTS: Final = (".cql", ".lua", ".sql")
 COMMENT: Final = re.compile(r"(?:--|//).*")
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -49,7 +50,7 @@ def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
 def expiries_beside(files: Mapping[str, str]) -> list[str]:
     """Places in files of statements that the code names, such as `marks.sql:3`."""
     code = [Path(path).read_text(errors="replace") for path in files]
-    beside = {file for path in files for file in Path(path).parent.rglob("*") if file.suffix in STATEMENTS}
+    beside = {file for path in files for file in _statements_below(str(Path(path).parent))}
     named = (file for file in sorted(beside) if any(file.name in text or file.stem in text for text in code))
     return [
         f"{file.name}:{number}"
@@ -57,6 +58,16 @@ def expiries_beside(files: Mapping[str, str]) -> list[str]:
         for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
         if any(pattern.search(COMMENT.sub("", line)) for pattern in (IN_TEXT, BY_CLOCK))
     ]
+
+
+@lru_cache(maxsize=FILES_KNOWN_MOST)
+def _statements_below(folder: str) -> Sequence[Path]:
+    """Files of statements, without those in hidden folders. Walked through once: it may hold a whole project."""
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(parent, name) for name in names if name.endswith(STATEMENTS)]
+    return found
 
 
 @lru_cache(maxsize=FILES_KNOWN_MOST)

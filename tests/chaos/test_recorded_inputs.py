@@ -62,6 +62,18 @@ import module
     assert any(name.endswith("/recorded_inputs.py") for name in recorded.files), "modules loaded before"
 
 
+def test_what_is_removed_from_a_scratch_folder_is_not_taken_for_its_namesake_in_the_working_directory(
+    tmp_path: Path,
+) -> None:
+    for name in ("scratch-1/out", "out"):
+        (tmp_path / name).mkdir(parents=True)
+    code = 'import shutil; os.chdir(home); shutil.rmtree(home / "scratch-1")'
+    recorded = read(journal_of(tmp_path, code))
+    assert recorded is not None
+    assert str(tmp_path / "out") not in recorded.files
+    assert () == recorded.beyond
+
+
 @pytest.mark.parametrize(
     ("code", "named"),
     [
