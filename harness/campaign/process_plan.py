@@ -33,6 +33,7 @@ from sinkproof.workload.job_names import JOBS
 
 # In this time several hundred schedules run, or some dozens where the sink uses a slow library.
 PART_SECONDS_MOST: Final = 30.0
+WALL_CLOCK_STAGE: Final = "wall clock passes the end of a year and of daylight saving time"
 
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
@@ -232,7 +233,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.SERVICE,),
     ),
     Stage(
-        name="wall clock passes the end of a year and of daylight saving time",
+        name=WALL_CLOCK_STAGE,
         explore=ProcessCampaign.pass_midnight,
         needs=(Need.FOREIGN_CODE, Need.WALL_CLOCK),
         required=True,

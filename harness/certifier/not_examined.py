@@ -9,8 +9,11 @@ from typing import Final
 
 from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import lines_to_strike, too_few_struck
+from sinkproof.campaign.process_plan import WALL_CLOCK_STAGE
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
+from sinkproof.reports.coverage_text import WALL
 from sinkproof.reports.document import OutwardCalls, ShellResult
+from sinkproof.subject.clocks_in_code import reads_of_wall_clock
 from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
 from sinkproof.subject.reachable_lines import (
     MARK,
@@ -59,6 +62,7 @@ def not_examined(subject: SubjectProgress) -> str:
         _unfailed(subject),
         _swallowed(subject),
         _expiring(subject),
+        _always_at_true_time(subject),
         _mapped(subject),
         _left_if_strict(subject),
     ]
@@ -216,6 +220,21 @@ def _expiring(subject: SubjectProgress) -> str:
         return (
             f"{place} sets an expiry at a server, or goes by its clock, which is not moved: no run has reached it. "
             "Let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"
+        )
+    return ""
+
+
+def _always_at_true_time(subject: SubjectProgress) -> str:
+    """Where its own code reads the wall clock, and no run came to its end that had moved it."""
+    if subject.contract.is_ours or subject.contract.kind != "sink":
+        return ""
+    tried = any(stage.name == WALL_CLOCK_STAGE and stage.run for shell in subject.shells for stage in shell.stages)
+    moved = any(each.startswith(WALL) for shell in subject.shells if shell.bounds for each in shell.bounds.clocks)
+    for place in reads_of_wall_clock(subject.own_code.files, subject.lines_passed) if tried and not moved else ():
+        return (
+            f"{place} reads the wall clock, and every run that moved it ended in an error: what a sink does when a day "
+            "or an hour has passed was not examined. Where a server of the contract refuses what is dated by another "
+            "clock than its own, let it take that"
         )
     return ""
 

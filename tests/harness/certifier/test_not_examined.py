@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from sinkproof.campaign.process_plan import WALL_CLOCK_STAGE
 from sinkproof.certifier.certify import Options, certify
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.subject_progress import SubjectProgress
-from sinkproof.reports.document import PointOutcome, ShellResult, StageResult, SubjectResult
+from sinkproof.reports.document import Bounds, PointOutcome, ShellResult, StageResult, SubjectResult
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract, SubjectKind
 from sinkproof.subject.source_files import OwnCode
@@ -64,16 +65,14 @@ def judged(
     simulated_seconds: float = 0.0,
     shell: str = "process",
     claims: Claim = Claim.NO_LOSS | Claim.LIVENESS,
+    bounds: Bounds | None = None,
     **offered: object,
 ) -> SubjectResult:
     """`passed`: executed lines. `left_out`: where a kind of fault was not injected. `given`: the file of Sink.
     `calls_failed`: how renames failed.
     """
-    contract = Contract(
-        "my/sink",
-        SimpleNamespace(claims=claims, rows="append", write_batch=print, **offered),
-        kind=kind,
-    )
+    given_object = SimpleNamespace(claims=claims, rows="append", write_batch=print, **offered)
+    contract = Contract("my/sink", given_object, kind=kind)
     outcomes = [PointOutcome(point="write.before", fault="stop", runs=1, outcome="upheld")]
     only = ShellResult(
         shell=shell,
@@ -84,6 +83,7 @@ def judged(
         outcomes=outcomes,
         rows_committed=24,
         stages=stages,
+        bounds=bounds,
     )
     simulated = [replace(only, shell="simulated", kills=0, seconds=simulated_seconds)] if simulated_seconds else []
     subject = SubjectProgress(contract, [*simulated, only], strict=strict)
@@ -123,6 +123,27 @@ def test_an_expiry_at_a_server_is_not_examined_unless_the_contract_stands_for_it
     assert "maintain(scratch)" in result.why
     assert "upheld" == judged(file, maintain=print).verdict
     assert "upheld" == judged(file, expires_after=60.0).verdict
+
+
+@pytest.mark.parametrize(
+    ("statement", "clocks", "run", "verdict"),
+    [
+        ("time.strftime('%F')", [], 9, "unknown"),
+        ("datetime.now(UTC)", ["context.clock: outage"], 9, "unknown"),
+        ("datetime.now(UTC)", ["wall clock: year-end"], 9, "upheld"),  # a run that moved it came to its end
+        ("datetime.now(UTC)", [], 0, "upheld"),  # beside a service it is not moved, and the report says so
+        ("time.monotonic()", [], 9, "upheld"),
+    ],
+)
+def test_a_wall_clock_that_was_moved_in_failing_runs_only_is_not_examined(
+    file: Path, statement: str, clocks: Sequence[str], run: int, verdict: str
+) -> None:
+    file.write_text(SINK.replace("return 1", f"return {statement}"))
+    result = judged(
+        file, stages=[StageResult(name=WALL_CLOCK_STAGE, run=run, finished=True)], bounds=Bounds(rows=24, clocks=clocks)
+    )
+    assert verdict == result.verdict
+    assert (verdict == "unknown") == ("my_sink.py:15) reads the wall clock" in result.why)
 
 
 def test_stores_in_a_mapped_file_are_not_examined(file: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.certify_function import simulated_query
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_COMMIT,
@@ -117,14 +116,18 @@ def test_deaths_in_the_larger_cluster_are_tried(query: Callable[[str], Simulated
 @pytest.mark.slow
 def test_what_is_cached_is_lost_and_batches_have_many_partitions(tmp_path: Path) -> None:
     """One session for all, as its start takes seconds."""
-    functions = [load(f"{FUNCTIONS}/cached_and_numbered.py:{name}") for name in ("joined", "joined_by_row", "numbered")]
-    schedules = [parse(f"job={job} no-fault") for job in ("standard", LOST_BLOCKS_JOB, MANY_PARTITIONS_JOB)]
-    found = []
-    with simulated_query(functions[0], Scratch(name="cached", path=tmp_path), progress=SILENT) as query:
-        for function, schedule in product(functions, schedules):
-            clear_folder(tmp_path)
-            ending, _, _ = follow(SimulatedQuery(function, query.scratch, query.session), schedule)
-            anomalies = anomalies_of(ending, "append", job=schedule.job)
-            found.append((ending.failure, [each.oracle for each in anomalies if each.oracle != EARLY]))
+    names = ("joined", "joined_by_row", "numbered")
+    joined, joined_by_row, numbered = (load(f"{FUNCTIONS}/cached_and_numbered.py:{name}") for name in names)
     right, lost = ("", []), ("", ["O1"])
-    assert [right, lost, right, *(right, right, right), *(right, right, lost)] == found
+    runs = (
+        *((joined, "standard", right), (joined, LOST_BLOCKS_JOB, lost), (joined_by_row, LOST_BLOCKS_JOB, right)),
+        *((numbered, "standard", right), (numbered, MANY_PARTITIONS_JOB, lost)),
+        (joined_by_row, MANY_PARTITIONS_JOB, right),
+    )
+    with simulated_query(joined, Scratch(name="cached", path=tmp_path), progress=SILENT) as query:
+        for function, job, expected in runs:
+            clear_folder(tmp_path)
+            ending, _, _ = follow(SimulatedQuery(function, query.scratch, query.session), Schedule(job=job))
+            anomalies = anomalies_of(ending, "append", job=job)
+            found = ending.failure, [each.oracle for each in anomalies if each.oracle != EARLY]
+            assert expected == found, (function.name, job)
