@@ -3,7 +3,8 @@ own, with a name, a time zone, a number of cores, and locks that no other host k
 folders in another order.
 
 In its own modules only: the libraries that it calls tell processes apart by their true ids, and reach hosts by their
-true names. But the time zone is that of the process; locks, and the order of listings, are those of all Python code.
+true names. But the time zone is that of the process; locks, files that tell hosts apart, and the order of listings, are
+those of all Python code.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
 from sinkproof.chaos.processes.files_of_hosts import on_own_host
+from sinkproof.chaos.processes.host_identity import show_host_in_files
 
 FIRST: Final = 1  # the id of a container's first process
 TRUE_NAMES: Final = frozenset({socket.gethostname(), os.uname().nodename, platform.node()})
@@ -106,6 +108,7 @@ def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, share
         "sched_getaffinity": lambda _: set(range(cores)),
     }
     be_named(name, files, others={os: counts, fcntl: locks})
+    show_host_in_files(name)
     for each, lock in locks.items():
         setattr(fcntl, each, lock)
     os.environ.update(HOSTNAME=name, TZ=ZONES[(subtask + generation) % len(ZONES)])

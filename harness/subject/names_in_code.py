@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.points import line_point
+from sinkproof.chaos.processes.host_identity import FILES
 
 HOST: Final = frozenset(
     {
@@ -17,6 +18,7 @@ HOST: Final = frozenset(
     }
 )
 HOSTNAME: Final = "HOSTNAME"  # in the environment
+TELLING_HOSTS: Final = (HOSTNAME, *FILES)
 HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", "requests", "urllib3", "urlopen"})
 SEARCH: Final = frozenset({"elasticsearch", "opensearchpy"})
 BATCHES_BY_WIRE: Final = ("_bulk", "BatchWriteItem", "PutRecords", "PutRecordBatch", "SendMessageBatch")  # in requests
@@ -44,7 +46,12 @@ def _names_batches(path: str) -> bool:
 
 def sees_its_host(files: Collection[str]) -> bool:
     """Whether the code may come to know the host that it runs on: its name, its time zone, or its cores."""
-    return has_name(files, *HOST) or any(HOSTNAME in Path(path).read_text(errors="replace") for path in files)
+    return has_name(files, *HOST) or any(map(_names_a_host, files))
+
+
+def _names_a_host(path: str) -> bool:
+    text = Path(path).read_text(errors="replace")
+    return any(each in text for each in TELLING_HOSTS)
 
 
 def tries_again(files: Collection[str]) -> bool:

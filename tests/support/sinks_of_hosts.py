@@ -1,6 +1,6 @@
 """Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll, WithItsAddress. Wrong, as another
-host sees another name, day, lock, number of cores, or network card: ByHost, ByImportedHost, ByLocalDay, ByCore,
-LockedOnOneHost, ByMachine.
+host sees another name, day, lock, number of cores, network card, or file: ByHost, ByImportedHost, ByLocalDay, ByCore,
+LockedOnOneHost, ByMachine, ByMachineId.
 """
 
 from __future__ import annotations
@@ -65,6 +65,11 @@ class NamesMachines(WritesFiles):
         return f"{uuid.getnode():x}-{name}"
 
 
+class NamesMachineIds(WritesFiles):
+    def named(self, name: str, seconds: float) -> str:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()}-{name}"
+
+
 class KnowsItsAddress(WritesFiles):
     def replace(self, path: Path, value: Any) -> None:
         socket.gethostbyname(socket.gethostname())
@@ -126,6 +131,10 @@ class ByImportedHost(ByCheckpoint):
 
 class ByMachine(ByCheckpoint):
     made = NamesMachines
+
+
+class ByMachineId(ByCheckpoint):
+    made = NamesMachineIds
 
 
 class WithItsAddress(ByCheckpoint):

@@ -173,7 +173,7 @@ def test_a_command_refuses_the_job() -> None:
     ("name", "oracle"),
     [
         *(("ByHost", "O2"), ("ByImportedHost", "O2"), ("ByLocalDay", "O2"), ("LockedOnOneHost", "O1")),
-        *(("ByCore", "O2"), ("ByMachine", "O2")),
+        *(("ByCore", "O2"), ("ByMachine", "O2"), ("ByMachineId", "O2")),
         *(("ByCheckpoint", ""), ("ByDayOfUtc", ""), ("LockedForAll", ""), ("WithItsAddress", "")),
     ],
 )
@@ -195,6 +195,7 @@ def test_what_only_one_host_sees_is_another_thing_on_another(name: str, oracle: 
         ("os.uname().nodename", True),
         ("max(1, os.cpu_count() - 1)", True),
         ("os.environ['HOSTNAME']", True),
+        ("open('/proc/sys/kernel/random/boot_id')", True),
         ("datetime.fromtimestamp(seconds)", True),
         ("os.replace(a, b)", False),
     ],
