@@ -112,7 +112,6 @@ class Finding:
     line: Annotated[SourceLine | None, says("the source line that was executed when the last fault was injected")] = (
         None
     )
-    traceback: Annotated[str | None, says("of the sink's own error")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

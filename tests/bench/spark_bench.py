@@ -22,7 +22,6 @@ from sinkproof.subject.scratch import fresh_folder
 HERE = str(Path(__file__).parent)
 INTERVAL_MS = 50
 INTERVAL_UNDER_DEATHS_MS = 10  # as in the long job: what is measured is the recovery, not the wait for a timer
-WARM_SECONDS = 0.7
 SINKS = 2
 FLINK_ROWS_PER_S = 680_000  # keyed count into its file sink, Java, 2 cores; see `known`
 DEATHS = (  # kind, victim, times, what it is called, cycles a minute to aim at
@@ -62,8 +61,7 @@ def steady(cluster: Cluster, *, place: str, form: str, counted: bool, seconds: f
     """Rows a second between complete checkpoints, and ms from trigger to durable, at full speed."""
     with folder_on(place) as folder:
         run = Followed(cluster, folder, form=form, counted=counted, interval_ms=INTERVAL_MS)
-        run.until(lambda: run.rows > 0)
-        run.flow(WARM_SECONDS)
+        run.warm_up()
         run.story.clear()
         run.flow(seconds)
         complete = run.events("complete")
@@ -86,8 +84,7 @@ def deaths(cluster: Cluster, *, restarts: float) -> list[Row]:
     with folder_on("tmpfs") as folder:
         run = Followed(cluster, folder, form="arrow", counted=False, interval_ms=INTERVAL_UNDER_DEATHS_MS)
         try:
-            run.until(lambda: run.rows > 0)
-            run.flow(WARM_SECONDS)
+            run.warm_up()
             for seed, of in enumerate(DEATHS):
                 rows += deaths_of_a_kind(run, of, seed=seed, restarts=restarts)
             run.stop()

@@ -21,8 +21,8 @@ from sinkproof.reference_engine.shells.spark.run_folder import RunFolder
 
 RECIPE = "spark_recipes:written"
 WAIT_SECONDS = 300.0  # a new driver with its JVM takes five on an idle machine, and forty on a crowded one
+WARM_SECONDS = 0.7
 STRIKE_SECONDS = 0.5  # after which a step that is not passed is replaced by another one
-ONCE_PER_LIFE = ("open", "fence", "generation", "end_of_input", "settle", "abort", "notify_aborted", "checkpoint.abort")
 
 
 class Followed:
@@ -38,6 +38,7 @@ class Followed:
         self.cluster = cluster
         self.story: list[Happening] = []
         self.rows, self.strikes = 0, 0
+        self.steps: dict[str, list[str]] = {}  # actor -> those that it passes again and again in one life
         self.execution = cluster.begin(run, tasks=len(self.names) - 1)
 
     def until(self, reached: Callable[[], bool], *, seconds: float = WAIT_SECONDS) -> None:
@@ -56,6 +57,16 @@ class Followed:
             self.strikes += happening["what"] == "struck"
             if happening["what"] == "complete":
                 self.rows = max(self.rows, happening["rows"])
+
+    def warm_up(self) -> None:
+        """Lets it run for a moment when the first rows are committed, and learns its steps."""
+        self.until(lambda: self.rows > 0)
+        actors = (COORDINATOR, *self.names[1:])
+        before = {actor: read_counts(self.folder.counts_path(actor)) for actor in actors}
+        self.flow(WARM_SECONDS)
+        for actor, counts in before.items():
+            passed = read_counts(self.folder.counts_path(actor)) - counts
+            self.steps[actor] = [point for point, times in passed.items() if times > 1]
 
     def flow(self, seconds: float) -> None:
         """Lets it run for so long."""
@@ -81,7 +92,7 @@ class Followed:
     # -- deaths ------------------------------------------------------------------------------------
 
     def strike(self, kind: str, victim: str, random: Random) -> None:
-        """Injects a fault at a random step that is passed again and again; returns when it was injected."""
+        """Injects a fault at a random step that is passed again and again in one life; returns when it was injected."""
         struck = self.strikes
         patience = Deadline(0.0)
 
@@ -90,12 +101,8 @@ class Followed:
 
         while self.strikes == struck:
             actor = COORDINATOR if victim == COORDINATOR else random.choice(self.names[1:])
+            point = random.choice(self.steps[actor])
             counts = read_counts(self.folder.counts_path(actor))
-            steps = [point for point in counts if not point.startswith(ONCE_PER_LIFE)]
-            if not steps:
-                self.poll()
-                continue
-            point = random.choice(steps)
             self.armed.arm([Fault(actor, point, counts[point] + 1, kind)])
             patience = Deadline(STRIKE_SECONDS)
             self.until(should_stop)

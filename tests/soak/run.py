@@ -89,7 +89,7 @@ class Soak:
     def round(self, folder: Path) -> None:
         self.victims.clear()
         run = Followed(self.cluster, folder, **JOB)
-        run.until(lambda: run.rows > 0)
+        run.warm_up()
         end = min(self.elapsed + ROUND_SECONDS, self.seconds)
         while self.elapsed < end:
             self.strike(run)
