@@ -20,7 +20,7 @@ from sinkproof.campaign.outward_calls_plan import (
 )
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
-from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.campaign.stage import WALL_CLOCK_STAGE, Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
@@ -33,7 +33,6 @@ from sinkproof.workload.job_names import JOBS
 
 # In this time several hundred schedules run, or some dozens where the sink uses a slow library.
 PART_SECONDS_MOST: Final = 30.0
-WALL_CLOCK_STAGE: Final = "wall clock passes the end of a year and of daylight saving time"
 
 
 def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:

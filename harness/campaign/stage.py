@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from sinkproof.chaos.schedule import Schedule
+
+WALL_CLOCK_STAGE: Final = "wall clock passes the end of a year and of daylight saving time"  # what ran is asked for it
 
 
 class Need(Enum):

@@ -9,7 +9,7 @@ from typing import Final
 
 from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import lines_to_strike, too_few_struck
-from sinkproof.campaign.process_plan import WALL_CLOCK_STAGE
+from sinkproof.campaign.stage import WALL_CLOCK_STAGE
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.reports.coverage_text import WALL
 from sinkproof.reports.document import OutwardCalls, ShellResult

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.campaign.process_plan import WALL_CLOCK_STAGE
+from sinkproof.campaign.stage import WALL_CLOCK_STAGE
 from sinkproof.certifier.certify import Options, certify
 from sinkproof.certifier.claim_verdicts import judge_subject
 from sinkproof.certifier.subject_progress import SubjectProgress
