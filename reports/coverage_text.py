@@ -10,7 +10,8 @@ from sinkproof.reports.report_facts import Totals, beside, count, is_done, plura
 
 LINES_LISTED_MOST: Final = 12
 STAGES_NAMED: Final = 3  # of those that were not reached
-NEVER_RAN: Final = {  # key of a file's coverage -> what its line numbers are
+LINES_BESIDE: Final = {  # key of a file's coverage -> what its line numbers are
+    "of_children": "executed by forked children, of which only system calls were struck",
     "never_run": "never ran",
     "handlers_never_run": "handle or raise exceptions, and never ran",
     "excluded": "left out by a mark",
@@ -114,7 +115,7 @@ def code_lines(subject: Document) -> list[str]:
         struck = ", ".join(f"{count(file[kind])} {kind}" for kind in ("killed", "stopped", "paused"))
         struck += f", {count(file['covered'])} covered by an equal crash" if file["covered"] else ""
         parts = [f"{file['file']}: {plural(file['executed'], 'line')} executed, {struck}"]
-        parts += [f"{what}: {_line_numbers(file[key])}" for key, what in NEVER_RAN.items() if file[key]]
+        parts += [f"{what}: {_line_numbers(file[key])}" for key, what in LINES_BESIDE.items() if file.get(key)]
         sentences.append("; ".join(parts))
     return sentences
 

@@ -192,6 +192,7 @@ class CodeCoverage:
     covered: Annotated[
         Count, says("not killed: a whole-job crash there leaves a state equal to one from which a run was made")
     ] = 0
+    of_children: Annotated[Lines, says("executed by processes that attempts forked, and never struck")] = ()
     never_run: Annotated[
         Lines, promised("first lines of statements that calls can lead to and that no run has executed")
     ] = ()

@@ -58,6 +58,7 @@ class Coverage:
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
     covered: Counter[str] = field(default_factory=Counter)  # point -> whole-job crashes
     lines_passed: set[str] = field(default_factory=set)
+    lines_of_children: set[str] = field(default_factory=set)  # of processes that attempts have forked: none is struck
     lines_known: set[str] = field(default_factory=set)
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
     lines_killed: set[str] = field(default_factory=set)  # in runs; those "by kind" are covered by equal runs, too
@@ -73,6 +74,7 @@ class Coverage:
         self._ran(result)
         self.handles_sigterm |= result.handles_sigterm
         self.saw({point for _, point in result.trace})
+        self.lines_of_children.update(result.lines_of_children)
         if not result.inside:
             self.outward.add(result)
             self.power.add(result)

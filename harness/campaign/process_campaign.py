@@ -89,7 +89,7 @@ class CampaignInProcesses(Campaign):
 
     def take(self, result: RunResult) -> RunResult:
         taken = super().take(result)
-        passed = self.results.coverage.lines_passed
+        passed = self.results.coverage.lines_passed | self.results.coverage.lines_of_children
         self.unexecuted = [statement for statement in self.unexecuted if statement.lines.isdisjoint(passed)]
         self.shown.note(result)
         return taken

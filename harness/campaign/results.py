@@ -144,6 +144,7 @@ class CampaignResults:
             unknowns=self.unknowns,
             never_struck=coverage.never_struck(),
             lines_passed=frozenset(coverage.lines_passed),
+            lines_of_children=frozenset(coverage.lines_of_children),
             lines_struck=frozenset(line for line in coverage.lines_passed if coverage.examined(line)),
             lines_by_kind={kind: frozenset(lines) for kind, lines in coverage.lines_by_kind.items()},
             lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),

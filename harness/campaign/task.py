@@ -60,6 +60,7 @@ class ShellOutcome:
     ended_before: str = ""  # the first stage without which nothing is upheld, and for which no time was left
     deferred: str = ""  # why this shell has left the deaths of attempts and jobs to the process shell
     lines_passed: frozenset[str] = frozenset()
+    lines_of_children: frozenset[str] = frozenset()  # executed by processes that attempts forked
     lines_struck: frozenset[str] = frozenset()  # by a death
     lines_by_kind: Mapping[str, frozenset[str]] = field(
         default_factory=dict

@@ -19,6 +19,7 @@ def code_coverage(subject: SubjectProgress) -> list[CodeCoverage]:
         struck = {kind: len(points.intersection(lines)) for kind, points in subject.lines_by_kind.items()}
         covered = len(subject.lines_covered.intersection(lines))
         left = {duty: _numbers(points, file) for duty, points in never_run.items()}
+        of_children = subject.lines_of_children - subject.lines_passed
         if subject.contract.is_ours or not (lines or any(left.values())):
             continue
         found.append(
@@ -29,6 +30,7 @@ def code_coverage(subject: SubjectProgress) -> list[CodeCoverage]:
                 covered=covered,
                 stopped=struck["stop"],
                 paused=struck["pause"],
+                of_children=_numbers(of_children, file),
                 never_run=left[Duty.NORMAL],
                 handlers_never_run=left[Duty.EXCEPTIONAL],
                 excluded=left[Duty.EXCLUDED],

@@ -9,12 +9,9 @@ from typing import Final
 
 from sinkproof.campaign.campaign_budget import plan_of
 from sinkproof.campaign.coverage import lines_to_strike, too_few_struck
-from sinkproof.campaign.stage import WALL_CLOCK_STAGE
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
-from sinkproof.reports.coverage_text import WALL
+from sinkproof.certifier.time_not_examined import CALLED, always_at_true_time, expiring
 from sinkproof.reports.document import OutwardCalls, ShellResult
-from sinkproof.subject.clocks_in_code import reads_of_wall_clock
-from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
 from sinkproof.subject.reachable_lines import (
     MARK,
     Duty,
@@ -25,7 +22,6 @@ from sinkproof.subject.reachable_lines import (
 from sinkproof.subject.shared_mappings import shared_mappings_in
 from sinkproof.subject.source_files import source_line
 
-WITH_CALLS: Final = ("sink", "foreach_batch")  # kinds of subjects of which single calls can fail
 FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
 NO_CALL: Final = (
     "no error was tried at calls to the target, because none is known: name them by context.reach(), see CONTRACT.md"
@@ -59,10 +55,11 @@ def not_examined(subject: SubjectProgress) -> str:
         _never_struck_code(subject),
         _never_run(subject),
         _unstruck(subject),
+        _unstruck_children(subject),
         _unfailed(subject),
         _swallowed(subject),
-        _expiring(subject),
-        _always_at_true_time(subject),
+        expiring(subject),
+        always_at_true_time(subject),
         _mapped(subject),
         _left_if_strict(subject),
     ]
@@ -178,10 +175,19 @@ def _unstruck(subject: SubjectProgress) -> str:
     return ""
 
 
+def _unstruck_children(subject: SubjectProgress) -> str:
+    """Where the kernel offers no watch, nothing strikes a process that an attempt has forked."""
+    left = sorted(subject.lines_of_children - subject.lines_passed)
+    whys = [shell.outward.unwatched for shell in subject.shells if shell.outward is not None]
+    if not left or "" in whys:
+        return ""
+    return f"{left[0]} is executed by a forked child, of which nothing was struck{''.join(f': {w}' for w in whys[:1])}"
+
+
 def _unfailed(subject: SubjectProgress) -> str:
     """Which kinds of calls to the target never failed; empty if each did, before its effect and after it."""
     left = sorted(subject.calls_passed - subject.calls_failed)
-    if not left or subject.contract.is_ours or subject.contract.kind not in WITH_CALLS:
+    if not left or subject.contract.is_ours or subject.contract.kind not in CALLED:
         return ""
     point, kind = left[0]
     side = "before" if kind == "error" else "after"
@@ -196,7 +202,7 @@ def _unfailed(subject: SubjectProgress) -> str:
 
 def _swallowed(subject: SubjectProgress) -> str:
     """Where errors may be swallowed of calls that no fault knows; empty if a call is known, or nothing is swallowed."""
-    if subject.calls_passed or subject.contract.is_ours or subject.contract.kind not in WITH_CALLS:
+    if subject.calls_passed or subject.contract.is_ours or subject.contract.kind not in CALLED:
         return ""
     swallowing = statements_that_swallow(subject.own_code.files)
     no_call = NO_CALL if subject.contract.kind == "sink" else NO_CALL_OF_FUNCTION
@@ -208,40 +214,9 @@ def _swallowed(subject: SubjectProgress) -> str:
     return ""
 
 
-def _expiring(subject: SubjectProgress) -> str:
-    """An expiry that no run has reached, and that no hook of the contract stands for."""
-    contract = subject.contract
-    if contract.is_ours or contract.kind not in WITH_CALLS or contract.offers("maintain"):
-        return ""
-    if contract.expires_after is not None:
-        return ""
-    files = subject.own_code.files
-    for place in (*expiries_in(files, subject.lines_passed), *expiries_beside(files)):
-        return (
-            f"{place} sets an expiry at a server, or goes by its clock, which is not moved: no run has reached it. "
-            "Let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"
-        )
-    return ""
-
-
-def _always_at_true_time(subject: SubjectProgress) -> str:
-    """Where its own code reads the wall clock, and no run came to its end that had moved it."""
-    if subject.contract.is_ours or subject.contract.kind != "sink":
-        return ""
-    tried = any(stage.name == WALL_CLOCK_STAGE and stage.run for shell in subject.shells for stage in shell.stages)
-    moved = any(each.startswith(WALL) for shell in subject.shells if shell.bounds for each in shell.bounds.clocks)
-    for place in reads_of_wall_clock(subject.own_code.files, subject.lines_passed) if tried and not moved else ():
-        return (
-            f"{place} reads the wall clock, and every run that moved it ended in an error: what a sink does when a day "
-            "or an hour has passed was not examined. Where a server of the contract refuses what is dated by another "
-            "clock than its own, let it take that"
-        )
-    return ""
-
-
 def _mapped(subject: SubjectProgress) -> str:
     """Where its own code stores in mapped files; empty if nowhere."""
-    if subject.contract.is_ours or subject.contract.kind not in WITH_CALLS:
+    if subject.contract.is_ours or subject.contract.kind not in CALLED:
         return ""
     for place in shared_mappings_in(subject.own_code.files, subject.lines_passed):
         return (

@@ -25,6 +25,7 @@ class SubjectProgress:
     unknowns: list[str] = field(default_factory=list)
     deferred: list[str] = field(default_factory=list)  # why a shell left crashes to the process shell
     lines_passed: set[str] = field(default_factory=set)  # executed lines of the sink's own code, in any shell
+    lines_of_children: set[str] = field(default_factory=set)  # executed by processes that attempts forked
     lines_struck: set[str] = field(default_factory=set)
     lines_by_kind: dict[str, set[str]] = field(default_factory=lambda: {kind: set() for kind in KINDS_AT_LINES})
     lines_covered: set[str] = field(default_factory=set)  # killed in equal runs only
@@ -54,6 +55,7 @@ class SubjectProgress:
             self.lines_by_kind[kind] |= lines
             killed |= lines - outcome.lines_covered if kind == "kill" else set()
         self.lines_covered = self.lines_by_kind["kill"] - killed
+        self.lines_of_children |= outcome.lines_of_children
         self.calls_passed |= outcome.calls_passed
         self.calls_failed |= outcome.calls_failed
         if outcome.own_code.files:
@@ -81,4 +83,5 @@ def statements_never_run(subject: SubjectProgress, duty: Duty) -> list[str]:
         return []
     settles = any("settle.before" in shell.points_known for shell in subject.shells)
     reachable = reachable_in(subject.own_code, settles=settles)
-    return [each.point for each in reachable if each.duty is duty and each.lines.isdisjoint(subject.lines_passed)]
+    passed = subject.lines_passed | subject.lines_of_children
+    return [each.point for each in reachable if each.duty is duty and each.lines.isdisjoint(passed)]

@@ -284,6 +284,7 @@ class ProcessRunner(ScheduleRunner):
                 struck=struck,
                 inside=tuple(inside.windows),
                 killed_inside=inside.sentence(),
+                lines_of_children=self.host.lines_of_children() if isinstance(self.host, ProcessHost) else (),
             )
         finally:
             self._trace_lines = False

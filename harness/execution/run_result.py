@@ -44,6 +44,7 @@ class RunResult:
     kept_elsewhere: tuple[str, ...] = ()  # paths of that which was there before the run, or is after it
     paths_elsewhere: tuple[str, ...] = ()  # of all that was changed there, temporary files, too
     peers: tuple[str, ...] = ()  # addresses to which it connected
+    lines_of_children: tuple[str, ...] = ()  # points of what processes that attempts forked have executed
     bound: tuple[str, ...] = ()  # addresses outside of the folder that it has bound
     calls_apart: frozenset[tuple[str, str, int]] = frozenset()  # (actor, point, occurrence): not by the calls' thread
     statements: frozenset[tuple[str, str, int]] = frozenset()  # the same: requests that a database can refuse

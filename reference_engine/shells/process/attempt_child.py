@@ -36,6 +36,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     spare_inherited_finalizers,
     stay_in_subjects_state,
 )
+from sinkproof.chaos.shared.lines_of_children import marking
 from sinkproof.chaos.shared.point_journal import Journal
 from sinkproof.chaos.socket_points import RAISED_AT_CALLS, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
@@ -101,7 +102,9 @@ class _Inner:
 
     def __init__(self, inside: Inside, recipe: Recipe, watched: WatchedCode) -> None:
         self.inside, self.recipe, self.watched = inside, recipe, watched
-        self.journal = Journal(inside.descriptors[0])
+        self.journal = Journal(
+            inside.descriptors[0], of_children=marking(inside.descriptors[1:], watched.files.values())
+        )
         self.tracer = LineTracer(watched.files, threads=True)
         self.main_thread = threading.get_ident()
         self.for_life = ExitStack()

@@ -21,6 +21,7 @@ from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
 from sinkproof.chaos.points import is_line, is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply, RepeatedCall, Silence
+from sinkproof.chaos.shared.lines_of_children import MarkedLines
 from sinkproof.chaos.shared.point_journal import JournalReader
 from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
 from sinkproof.reference_engine.shells.process.attempt_child import (
@@ -67,6 +68,7 @@ class ProcessHost(WatchingHost):
         self.on_restart: Callable[[], None] | None = None  # called when all attempts of an earlier one have ended
         self.on_reply: Callable[[float], None] | None = None  # called with the time that the attempt was shown
         self.life = RepeatedCall(ENTRY, recipe, watched)
+        self.of_children = MarkedLines(watched.files.values()) if trace_lines and watched.files else None
         self.imported: dict[str, None] = {}  # modules that attempts of this run have imported, in their order
 
     def spawn(self, actor: str, subtask: int, generation: int) -> RemoteSink:
@@ -78,9 +80,20 @@ class ProcessHost(WatchingHost):
             return vacant
         journal = JournalReader()
         server = self.server if generation % 2 else self.other_server()
-        child = server.spawn(self.life, descriptors=[journal.descriptor], limits=self.limits)
+        descriptors = [journal.descriptor, *([self.of_children.descriptor] if self.of_children else [])]
+        child = server.spawn(self.life, descriptors=descriptors, limits=self.limits)
         watch = self.watch(child, actor, marks=journal.end) if self.watches else None
         return self.adopt(RemoteSink(self, actor, child, journal=journal, watch=watch), generation=generation)
+
+    def lines_of_children(self) -> tuple[str, ...]:
+        """What processes that attempts have forked have executed of the sink's own code, as points."""
+        return self.of_children.points() if self.of_children is not None else ()
+
+    def close(self) -> None:
+        super().close()
+        if self.of_children is not None:
+            self.of_children.close()
+            self.of_children = None
 
     def retire(self, sink: Sink) -> None:
         """Before it exits, what the sink has left for the end of its process runs: faults strike there, too."""
