@@ -10,7 +10,7 @@ from sinkproof.reports.coverage_text import WALL
 from sinkproof.subject.clocks_in_code import reads_of_wall_clock
 from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
 
-CALLED: Final = ("sink", "foreach_batch")  # kinds of subjects whose calls are made by schedules, one by one
+CALLED: Final = ("sink", "foreach_batch")  # kinds of subjects of which single calls can fail
 
 
 def expiring(subject: SubjectProgress) -> str:
