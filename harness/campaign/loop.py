@@ -30,6 +30,7 @@ from sinkproof.subject.heartbeat import heartbeat
 ShouldStop = Callable[[CampaignResults], bool]
 REQUIRED_SECONDS: Final = 450.0  # until the last required stage has begun: three quarters of a slow sink's time
 STAGE_SECONDS_LEAST: Final = 10.0
+PART_AT_FIRST: Final = 4  # runs
 ROUNDS_MOST: Final = 3  # in each round faults strike at points that only recoveries of the round before pass
 
 
@@ -105,11 +106,10 @@ class Campaign(ABC):
         if stage.explore is not None:
             stage.explore(self)
         else:
-            chosen = self._chosen(stage.schedules(self), concurrent_reader=stage.concurrent_reader)
-            chosen = self._in_time(chosen, self.stage_seconds)
-            self.stage_seconds = inf  # these are the ones that fit
+            found = self._chosen(stage.schedules(self), concurrent_reader=stage.concurrent_reader)
+            chosen = self._in_time(found, self.stage_seconds)
             coverage.planned = coverage.run + len(chosen)
-            self.run_schedules(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
+            self._run_all(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
         coverage.finished = not coverage.cut
 
     def run_schedules(
@@ -118,27 +118,55 @@ class Campaign(ABC):
         """Each once in a campaign, and once more with a concurrent reader. Schedules with a fault that this shell
         cannot inject are left out.
         """
-        lines = lines or self.searches_lines
-        chosen = self._chosen(schedules, concurrent_reader=concurrent_reader)
-        chosen = self._in_time(chosen, self.stage_seconds - (now() - self.stage_began) / times_as_long())
+        found = self._chosen(schedules, concurrent_reader=concurrent_reader)
+        chosen = self._in_time(found, self.stage_seconds - self._seconds_of_stage())
+        self._run_all(chosen, lines=lines, concurrent_reader=concurrent_reader)
 
+    def _run_all(self, schedules: Sequence[Schedule], *, lines: bool, concurrent_reader: bool) -> None:
+        """In parts, each twice as large: a stage whose runs take far longer than those before it is cut in between."""
+        lines = lines or self.searches_lines
+        began, done, size = now(), 0, PART_AT_FIRST
+        while schedules:
+            part, schedules = schedules[:size], schedules[size:]
+            self._run_part(part, lines=lines, concurrent_reader=concurrent_reader)
+            done, size = done + len(part), 2 * size
+            schedules = self._still_in_time(schedules, done=done, each=(now() - began) / done)
+        if lines:
+            self.lines_were_traced()
+
+    def _run_part(self, schedules: Sequence[Schedule], *, lines: bool, concurrent_reader: bool) -> None:
         def play(schedule: Schedule) -> RunResult:
             return self.play(schedule, lines=lines, concurrent_reader=concurrent_reader)
 
         beside = one_by_one if concurrent_reader else self.run_all
-        for result in beside(chosen, trace_lines=lines, run=play):
+        for result in beside(schedules, trace_lines=lines, run=play):
             self.take(result)
             if concurrent_reader:
                 self.results.coverage.read_concurrently()
             self.stop_if_asked()
-        if lines:
-            self.lines_were_traced()
+
+    def _seconds_of_stage(self) -> float:
+        """So far, as if the machine were idle."""
+        return (now() - self.stage_began) / times_as_long()
+
+    def _still_in_time(self, schedules: Sequence[Schedule], *, done: int, each: float) -> Sequence[Schedule]:
+        """What fits into twice the time of the stage, if half of it is over. `done`: so many have been run."""
+        seconds = self._seconds_of_stage()
+        if seconds < self.stage_seconds / 2:
+            return schedules
+        fitting = self._in_time(schedules, max(0.0, 2 * self.stage_seconds - seconds), each=each)
+        if left_out := len(schedules) - len(fitting):
+            self.stage.planned = max(0, self.stage.planned - left_out)
+            self.stage.cut = f"a run takes {each:.1g} s: {done + len(fitting)} of {done + len(schedules)} schedules"
+        return fitting
 
     def _chosen(self, schedules: Iterable[Schedule], *, concurrent_reader: bool) -> list[Schedule]:
         tried = () if concurrent_reader else self.tried
         return [each for each in dict.fromkeys(schedules) if each not in tried and self.can_run(each)]
 
-    def _in_time(self, schedules: list[Schedule], seconds: float, *, each: float | None = None) -> list[Schedule]:
+    def _in_time(
+        self, schedules: Sequence[Schedule], seconds: float, *, each: float | None = None
+    ) -> Sequence[Schedule]:
         """What fits into so many seconds, evenly, if a run takes `each`, or as long as those so far; more on a busy
         machine.
         """

@@ -94,6 +94,7 @@ def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Sche
     if kind == "kill-job":  # the simulated shell begins with shifted ids; a sink in a process sees them here first
         yield Schedule(ids=TWO_DIGITS)
     yield from (Schedule(decided[:1], job=job) for job in (STANDARD, *rescaled, *DEADLY_JOBS))
+    yield from (Schedule(decided[1:2], job=job) for job in rescaled)  # a part of what is restored is committed already
     # A subtask without restored state may open first, and clean up before the others have committed what they restored.
     orders = (IN_ORDER, EVERY_STEP) if kind == "kill-job" else (EVERY_STEP,)
     yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
