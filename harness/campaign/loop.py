@@ -109,7 +109,7 @@ class Campaign(ABC):
             found = self._chosen(stage.schedules(self), concurrent_reader=stage.concurrent_reader)
             chosen = self._in_time(found, self.stage_seconds)
             coverage.planned = coverage.run + len(chosen)
-            self._run_all(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
+            self.run_schedules(chosen, lines=stage.lines, concurrent_reader=stage.concurrent_reader)
         coverage.finished = not coverage.cut
 
     def run_schedules(
@@ -123,7 +123,7 @@ class Campaign(ABC):
         self._run_all(chosen, lines=lines, concurrent_reader=concurrent_reader)
 
     def _run_all(self, schedules: Sequence[Schedule], *, lines: bool, concurrent_reader: bool) -> None:
-        """In parts, each twice as large: a stage whose runs take far longer than those before it is cut in between."""
+        """In parts, each twice as large: where runs take far longer than those before, the stage is cut in between."""
         lines = lines or self.searches_lines
         began, done, size = now(), 0, PART_AT_FIRST
         while schedules:

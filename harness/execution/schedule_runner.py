@@ -42,6 +42,7 @@ from sinkproof.subject.source_files import OwnCode, own_code
 from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, REFUSABLE_JOBS, TOGETHER
 from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger
+from sinkproof.workload.made_jobs import APART
 
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 COORDINATOR_CHECKED_EVERY: Final = 10  # of all other schedules: the check takes almost as long as the run itself
@@ -168,7 +169,8 @@ class ScheduleRunner:
         self._running = made
         if job.outage_seconds and self.target_may_expire:
             observer.observation.kinds.append(OUTAGE)
-        if not {*schedule.job.split(TOGETHER)}.isdisjoint(REFUSABLE_JOBS):
+        refusable = schedule.job.startswith(APART) or not {*schedule.job.split(TOGETHER)}.isdisjoint(REFUSABLE_JOBS)
+        if refusable:
             observer.observation.kinds.append(REFUSABLE)
         if job.timing.settle > 1:
             observer.observation.kinds.append(LATE_SETTLING)

@@ -36,7 +36,7 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.subject.numbers_in_code import numbers_between, widths_of_padded_numbers
+from sinkproof.subject.numbers_in_code import factors_in, numbers_between, widths_of_padded_numbers
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     DAYLIGHT_SAVING_JOB,
@@ -68,8 +68,17 @@ from sinkproof.workload.job_names import (
     WALL_CLOCK_JOBS,
     YEAR_END_JOB,
 )
-from sinkproof.workload.made_jobs import EXACT_MOST, exact_name, splits_name, subtasks_name
-from sinkproof.workload.rows import SINKS
+from sinkproof.workload.made_jobs import (
+    APART_MOST,
+    EXACT_MOST,
+    TWELVE_TIMES_MOST,
+    apart_name,
+    exact_name,
+    splits_name,
+    subtasks_name,
+    twelve_times_name,
+)
+from sinkproof.workload.rows import BASES, SINKS
 
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
 RACING_TIMERS: Final = IMPATIENT_THREADS_JOB + TOGETHER + RACING_THREADS_JOB
@@ -81,6 +90,8 @@ DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, 
 # Not each case is a statement of its own.
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
 SIZE_LEAST, SIZES_MOST = 2, 6
+FACTOR_LEAST, FACTORS_MOST = 1 << 10, 4
+CHUNKS, CHUNK_SIZES_MOST = 12, 2
 MANY_SPLITS, SUBTASKS_OF_THREE_DIGITS = 40, 102
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
@@ -100,6 +111,8 @@ def one_crash_in_each_job(campaign: CampaignView, *, kind: str) -> Iterator[Sche
     yield from (Schedule(decided[:1], job=job, orders=orders) for job in rescaled)
     again = (*rescaled, SCALE_IN_AND_OUT_JOB) if rescaled else ()
     yield from (Schedule(decided[:2], job=job) for job in again)  # restores what was made of restored states
+    if kind == "kill-job":  # what was published is published again on the next day
+        yield Schedule((Fault("sink[0]", "notify_complete.after", 1, kind),), job=OUTAGE_JOB)
     for each in of_target(campaign.contract):
         if kind == "kill-job" or each not in POWER_LOSSES:  # a power loss needs real deaths
             yield Schedule((replace(decided[1], kind=each),))
@@ -185,13 +198,16 @@ def _at_midnight(jumps: list[Fault], deaths: list[Fault], restart: Fault) -> Ite
 def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
     """Subtasks with numbers of one digit and of two: after deaths of the whole job, and of the second one alone. With
     checkpoints that have such numbers, too: a name made of both may be that of another subtask and checkpoint. Once the
-    last subtask comes first: "0-1" is a part of "10-1". At last there are so many splits that they share buckets.
+    last subtask comes first: "0-1" is a part of "10-1". A number made of split and offset may be that of another row,
+    by numbers in the code. At last there are so many splits that they share buckets.
     """
     decided = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
     second = Fault("sink[1]", "write.after", 2, "kill")
     yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
     yield from (Schedule(job=job, orders=(EVERY_STEP,)) for job in (TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB))
     yield Schedule(job=TWELVE_OF_BOTH_JOB)
+    factors = [each for each in factors_in(campaign.runner.files, FACTOR_LEAST, APART_MOST) if each not in BASES]
+    yield from (Schedule(job=apart_name(each)) for each in factors[:FACTORS_MOST])
     yield from (Schedule(faults, job=splits_name(MANY_SPLITS)) for faults in ((), (decided[0],)))
 
 
@@ -241,9 +257,13 @@ def without_faults(campaign: CampaignView) -> list[Schedule]:
 
 
 def exact_sizes(campaign: CampaignView) -> list[Schedule]:
-    """The last page, or chunk, is full where a number in the code is the size of one: the largest such numbers."""
-    sizes = numbers_between(campaign.runner.files, SIZE_LEAST, EXACT_MOST)[:SIZES_MOST]
-    return [Schedule(job=exact_name(size)) for size in sizes]
+    """The last page, or chunk, is full where a number in the code is the size of one: the largest such numbers. Then
+    twelve checkpoints have twelve chunks each: a name made of both numbers may be that of another chunk.
+    """
+    sizes = numbers_between(campaign.runner.files, SIZE_LEAST, EXACT_MOST)
+    chunks = [size for size in sizes if size <= TWELVE_TIMES_MOST // CHUNKS][:CHUNK_SIZES_MOST]
+    names = [*map(exact_name, sizes[:SIZES_MOST]), *(twelve_times_name(CHUNKS * size) for size in chunks)]
+    return [Schedule(job=name) for name in names]
 
 
 def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:

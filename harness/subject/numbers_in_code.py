@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType
-from typing import Final
+from typing import Final, TypeGuard
 
 from sinkproof.subject.names_in_code import has_name
 
@@ -40,6 +40,7 @@ GROWING: Final = re.compile(
 )
 PADDED: Final = re.compile(r"%0(\d{1,2})d|:0>?(\d{1,2})[d}]|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
+SHIFT_MOST: Final = 63
 PORT: Final = "port"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
 IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
@@ -82,6 +83,27 @@ def widths_of_padded_numbers(files: Collection[str]) -> list[int]:
     """Digits that numbers are padded to: `f"{number:05d}"`, `f"{number:05}"`, `"%05d"`, `zfill(5)`."""
     found = (match for path in files for match in PADDED.findall(Path(path).read_text(errors="replace")))
     return sorted({int(digits) for match in found for digits in match if digits})
+
+
+def factors_in(files: Collection[str], least: int, most: int) -> list[int]:
+    """Numbers by which another one may be multiplied, so that there is room for a second one: `split * 10**7 + offset`,
+    `split << 32`. In falling order.
+    """
+    found = {1 << shift for path in files for shift in _shifts_in(path)}
+    return sorted(
+        {each for each in found if least <= each <= most} | {*numbers_between(files, least, most)}, reverse=True
+    )
+
+
+@cache
+def _shifts_in(path: str) -> frozenset[int]:
+    shifts = (each.right for each in ast.walk(ast.parse(Path(path).read_bytes())) if _is_shift(each))
+    values = (getattr(each, "value", None) for each in shifts)
+    return frozenset(each for each in values if isinstance(each, int) and 0 < each < SHIFT_MOST)
+
+
+def _is_shift(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift)
 
 
 @cache

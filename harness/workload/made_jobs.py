@@ -1,11 +1,11 @@
 """Jobs that are made from their names: so many sources and sinks, rows, batches, checkpoints; or rows in a batch, or
-splits, or sink subtasks.
+splits, or sink subtasks; or offsets so far apart; or twelve checkpoints of so many rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from sinkproof.chaos.schedule import ScheduleError
@@ -15,15 +15,20 @@ from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInpu
 from sinkproof.reference_engine.shells.job import Job
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.workload.job_plans import BY_OFFSET
-from sinkproof.workload.rows import BATCHES_PER_CHECKPOINT
+from sinkproof.workload.rows import BATCH_ROWS, BATCHES_PER_CHECKPOINT, ROWS_PER_SPLIT, LateBeginnings
 
 MADE: Final = "made-"
 EXACTLY: Final = MADE + "exactly-"
 EXACT_MOST: Final = 10_000  # rows of a batch; of so many the job has one, else two
 TWICE_MOST: Final = 4_096
+TWELVE_TIMES_MOST: Final = 12_000
 SUBTASKS: Final = MADE + "subtasks-"
 SPLITS: Final = MADE + "splits-"
 MOST: Final = {SUBTASKS: KEY_GROUPS, SPLITS: 1_000}
+APART: Final = MADE + "apart-"
+APART_MOST: Final = 1 << 62
+TWELVE_TIMES: Final = MADE + "twelve-times-"
+TIMES: Final = 12
 SOURCES, CHECKPOINTS = 2, 3
 CLOSING_MS: Final = 30
 SHAPE: Final = {"sources": (1, 4), "sinks": (1, 4), "rows": (1, 40), "batch": (1, 5), "every": (1, 6)}
@@ -55,15 +60,31 @@ def splits_name(splits: int) -> str:
     return f"{SPLITS}{splits}"
 
 
+def apart_name(offsets: int) -> str:
+    """Offsets of the first split begin there, those of the second at 0."""
+    return f"{APART}{offsets}"
+
+
+def twelve_times_name(rows: int) -> str:
+    """One sink, which gets so many rows before each of twelve checkpoints, in one batch."""
+    return f"{TWELVE_TIMES}{rows}"
+
+
 @cache
 def made_job(name: str) -> tuple[Job, GeneratedInput]:
     """The job of this name, and what its sources hold. Raises ScheduleError."""
     if rows := exact_rows(name):
-        source = GeneratedInput(
-            _make_row, splits=1, rows_per_split=rows if rows > TWICE_MOST else 2 * rows, batch_rows=rows
+        return _of_one_sink(rows, checkpoints=1 if rows > TWICE_MOST else 2)
+    often = name.removeprefix(TWELVE_TIMES)
+    if often != name and often.isdecimal() and 1 <= int(often) <= TWELVE_TIMES_MOST:
+        return _of_one_sink(int(often), checkpoints=TIMES)
+    apart = name.removeprefix(APART)
+    if apart != name and apart.isdecimal() and int(apart) <= APART_MOST:
+        firsts = (int(apart), 0)
+        begun_late = LateBeginnings(
+            partial(_make_late_row, firsts), firsts, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS
         )
-        configuration = replace(BY_OFFSET, checkpoint_every_batches=1)
-        return Job(plan=source_to_sink(source, sources=1, sinks=1).plan(), configuration=configuration), source
+        return Job(plan=source_to_sink(begun_late).plan(), configuration=BY_OFFSET), begun_late
     for kind, most in MOST.items():
         number = name.removeprefix(kind)
         if number != name and number.isdecimal() and 1 <= int(number) <= most:
@@ -74,7 +95,8 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
     if len(words) != len(SHAPE) or any(
         not least <= shape.get(part, 0) <= most for part, (least, most) in SHAPE.items()
     ):
-        others = ", ".join(f"{kind}{most}" for kind, most in {EXACTLY: EXACT_MOST, **MOST}.items())
+        largest = {EXACTLY: EXACT_MOST, TWELVE_TIMES: TWELVE_TIMES_MOST, APART: APART_MOST, **MOST}
+        others = ", ".join(f"{kind}{most}" for kind, most in largest.items())
         also = f"or like {others}, which are the largest"
         raise ScheduleError(f"cannot make a job of {name!r}. It is named like made-2-3-12-2-2: {bounds}; {also}")
     source = GeneratedInput(
@@ -86,6 +108,13 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
     configuration = replace(BY_OFFSET, checkpoint_every_batches=shape["every"])
     plan = source_to_sink(source, sources=shape["sources"], sinks=shape["sinks"]).plan()
     return Job(plan=plan, configuration=configuration), source
+
+
+def _of_one_sink(rows: int, *, checkpoints: int) -> tuple[Job, GeneratedInput]:
+    """A batch of so many rows before each checkpoint."""
+    source = GeneratedInput(_make_row, splits=1, rows_per_split=checkpoints * rows, batch_rows=rows)
+    configuration = replace(BY_OFFSET, checkpoint_every_batches=1)
+    return Job(plan=source_to_sink(source, sources=1, sinks=1).plan(), configuration=configuration), source
 
 
 def _of_many(sinks: int, *, splits: int = SOURCES) -> tuple[Job, GeneratedInput]:
@@ -104,6 +133,10 @@ def _of_many(sinks: int, *, splits: int = SOURCES) -> tuple[Job, GeneratedInput]
 
 def _make_row_of_many(split: int, offset: int) -> Row:
     return _make_row(split, offset)._replace(key=f"k{split}.{offset}")
+
+
+def _make_late_row(firsts: tuple[int, int], split: int, offset: int) -> Row:
+    return _make_row(split, offset - firsts[split])._replace(offset=offset, value=f"v{split}.{offset}")
 
 
 def _make_row(split: int, offset: int) -> Row:

@@ -57,6 +57,23 @@ class OwnBucketsOfParts(SharedBucketsOfParts):
         return int(row.split)
 
 
+class PackedIn32Bits(Parts):
+    """A row is known by one number, made of its split and its offset."""
+
+    def number(self, row: Any) -> int:
+        return int(row.split << 32) + int(row.offset)
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        for row in rows:
+            if not (self.folder / f"{self.number(row)}.json").exists():
+                self.put(str(self.number(row)), [row])
+
+
+class PackedIn48Bits(PackedIn32Bits):
+    def number(self, row: Any) -> int:
+        return int(row.split << 48) + int(row.offset)
+
+
 class KeptForYears(Parts):
     def until(self) -> date:
         today = now()
@@ -99,6 +116,14 @@ class SharedBuckets:
 
 class OwnBuckets(SharedBuckets):
     made = OwnBucketsOfParts
+
+
+class ThirtyTwoBits(SharedBuckets):
+    made = PackedIn32Bits
+
+
+class FortyEightBits(SharedBuckets):
+    made = PackedIn48Bits
 
 
 class Years(SharedBuckets):

@@ -1,4 +1,4 @@
-"""A stage whose runs take far longer than those before it leaves some of them out, and says so."""
+"""Where runs take far longer than those before, a stage leaves some of them out, and says so."""
 
 from __future__ import annotations
 

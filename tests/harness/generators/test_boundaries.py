@@ -22,6 +22,7 @@ from sinkproof.workload.made_jobs import made_job
 SUPPORT = Path(__file__).parents[2] / "support"
 SUBJECTS, PADDED = f"{SUPPORT}/boundaries.py", f"{SUPPORT}/padded_subtasks.py"
 DEATH = "checkpoint.persist.after#1=kill-job"
+APART = "made-apart-4294967296"
 WRAPPED = f"ids=20893 {DEATH} checkpoint.persist.after#2=kill-job"
 
 
@@ -29,6 +30,7 @@ WRAPPED = f"ids=20893 {DEATH} checkpoint.persist.after#2=kill-job"
     ("wrong", "right", "shell", "schedule", "found"),
     [
         (f"{SUBJECTS}:SharedBuckets", f"{SUBJECTS}:OwnBuckets", "simulated", "job=made-splits-40 no-fault", {"O1"}),
+        (f"{SUBJECTS}:ThirtyTwoBits", f"{SUBJECTS}:FortyEightBits", "simulated", f"job={APART} no-fault", {"O1"}),
         (f"{PADDED}:Prefixes", f"{PADDED}:Names", "simulated", f"job=made-subtasks-102 {DEATH}", {"O1", "O6"}),
         (f"{SUBJECTS}:SixteenBits", f"{SUBJECTS}:SixtyFourBits", "process", WRAPPED, {"O1", "O6"}),
         (f"{SUBJECTS}:Years", f"{SUBJECTS}:Days", "process", "job=leap-day no-fault", {"O1", "O6"}),
@@ -43,9 +45,10 @@ def test_campaigns_go_beyond_these_boundaries(tmp_path: Path) -> None:
     names = f"{SUBJECTS}:Days", f"{PADDED}:Prefixes"
     plain, padded = ([str(each) for each in _planned(name, tmp_path / name[-4:])] for name in names)
     subtasks = [f"job=made-subtasks-102 {DEATH}"]
+    apart = [f"job=made-apart-{1 << bits} no-fault" for bits in (32, 48)]
     usual = ["job=made-splits-40 no-fault", f"job=made-splits-40 {DEATH}", f"job={LEAP_DAY_JOB} no-fault", WRAPPED]
     assert {*subtasks, *usual} <= {*padded}
-    assert {*usual} <= {*plain}
+    assert {*usual, *apart} <= {*plain}
     assert {*subtasks}.isdisjoint(plain)
 
 
@@ -71,7 +74,25 @@ def test_each_sink_gets_rows_before_each_checkpoint() -> None:
     assert 40 == made_job("made-splits-40")[1].splits
 
 
-@pytest.mark.parametrize("name", ["made-subtasks-129", "made-splits-0", "made-splits-1001", "made-subtasks-x"])
+def test_offsets_of_the_first_split_begin_where_the_name_says() -> None:
+    _, source = made_job(APART)
+    assert [1 << 32, 0] == [source.first(split) for split in (0, 1)]
+    first_rows = [next(iter(source.batch(split, source.first(split)))) for split in (0, 1)]
+    assert [(0, 1 << 32), (1, 0)] == [row[:2] for row in first_rows]
+
+
+def test_twelve_checkpoints_have_as_many_rows_as_the_name_says() -> None:
+    job, source = made_job("made-twelve-times-600")
+    assert [600] * 12 == [len(source.batch(0, offset)) for offset in range(0, source.length(0), 600)]
+    assert 1 == job.configuration.checkpoint_every_batches
+
+
+@pytest.mark.parametrize(
+    "name", ["made-subtasks-129", "made-splits-0", "made-splits-1001", "made-subtasks-x", f"made-apart-{1 << 63}"]
+)
 def test_no_job_is_larger_than_the_engine_allows(name: str) -> None:
-    with pytest.raises(ScheduleError, match="or like made-exactly-10000, made-subtasks-128, made-splits-1000"):
+    with pytest.raises(
+        ScheduleError,
+        match=f"made-exactly-10000, made-twelve-times-12000, made-apart-{1 << 62}, made-subtasks-128, made-splits-1000",
+    ):
         made_job(name)

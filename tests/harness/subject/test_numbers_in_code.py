@@ -8,6 +8,7 @@ import pytest
 
 from sinkproof.subject.numbers_in_code import (
     counts_in_bytes,
+    factors_in,
     has_number_between,
     keeps_what_grows_elsewhere,
     long_wait_seconds,
@@ -25,6 +26,14 @@ def test_widths_of_padded_numbers_are_those_of_formats_and_of_calls(tmp_path: Pa
         " f'{number:08}', f'{number:0>9}', f'{number:.02f}', f'{ratio:010.3f}'"
     )
     assert [3, 4, 5, 7, 8, 9] == widths_of_padded_numbers([str(file)])
+
+
+def test_factors_are_large_numbers_and_powers_of_two_by_which_code_shifts(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(
+        "a = (split << 32) + offset; b = split * 10**7 + offset; c = x >> 40; d = y << z; e = w << 3; f = 7"
+    )
+    assert [1 << 32, 10**7] == factors_in([str(file)], 1000, 1 << 62)
 
 
 @pytest.mark.parametrize(
