@@ -245,6 +245,8 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
         results.notes.append(f"{what} and stops between its calls only: {coverage.outward.unwatched}")
     deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
+    if not deferred and (points := coverage.only_in_threads()):
+        why_deferred = f"no crash was simulated at {', '.join(points)}, which only threads of the sink's own pass"
     results.notes += [why_deferred] if why_deferred else []
     outcome = replace(results.outcome(seconds=seconds, closure=closure), unknowns=unknowns, deferred=why_deferred)
     return replace(outcome, never_struck=()) if deferred else outcome

@@ -55,6 +55,7 @@ class Coverage:
     readings: int = 0  # of the committed view, while jobs ran
     unfired: list[str] = field(default_factory=list)  # schedules with a fault that did not find its point
     passed: set[str] = field(default_factory=set)  # named points that any actor passed
+    in_threads: set[str] = field(default_factory=set)  # passed by threads of the sink, where no crash is simulated
     struck: Counter[str] = field(default_factory=Counter)  # point -> faults injected there
     covered: Counter[str] = field(default_factory=Counter)  # point -> whole-job crashes
     lines_passed: set[str] = field(default_factory=set)
@@ -156,7 +157,11 @@ class Coverage:
 
     def never_struck(self) -> list[str]:
         """Protocol steps that were passed, or should have been, and at which no fault was injected."""
-        return sorted(point for point in {*self.passed, *STEPS_REQUIRED} if not self.examined(point))
+        return sorted(point for point in {*self.passed, *STEPS_REQUIRED} - self.in_threads if not self.examined(point))
+
+    def only_in_threads(self) -> list[str]:
+        """Named points that only threads of the sink passed: crashes there are for the process shell."""
+        return sorted(point for point in self.in_threads & self.passed if not self.examined(point))
 
     def stage_left_out(self) -> str:
         """The first one that did not come to its end, for no reason but the end of the campaign; empty: none."""

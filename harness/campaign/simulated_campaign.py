@@ -253,6 +253,7 @@ class SimulatedCampaign(Campaign):
     def _count(self, closure: ExploredClosure[JobState], world: JobWorld) -> None:
         coverage = self.results.coverage
         coverage.saw(world.points)
+        coverage.in_threads |= world.in_threads
         coverage.crashed(closure.crashed, covered=closure.covered)
         for counted in (closure.crashed, closure.covered):
             counted.clear()

@@ -78,6 +78,7 @@ class JobWorld:
         self.simulation: Simulation | None = None
         self.state: JobState | None = None
         self.points: set[str] = set()  # passed in any run
+        self.in_threads: set[str] = set()  # of them, by threads of the sink
         self.openings: set[bytes] = set()  # digests of states in which all sinks had just been opened
         self.known_from: int | None = None  # index in the last trace: the rest is known
         self._record_text: tuple[Any, str] = (None, "None")  # the last record, and its text
@@ -185,6 +186,7 @@ class JobWorld:
             self.runner.play(simulation, trace_lines=self.trace_lines)
         if visit is not None and not in_full:  # an audit in full only compares states; no crash of it is explored
             self.points.update(point for _, point in simulation.trace)
+            self.in_threads |= simulation.in_threads
         found = self.runner.judge(observer)
         claims = self.contract.claims
         return ExploredRun(found, known, is_wrong=any(ORACLE_CLAIMS[anomaly.oracle] & claims for anomaly in found))

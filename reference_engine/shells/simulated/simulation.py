@@ -62,7 +62,7 @@ class Simulation:
         *("queue", "now", "until", "sequence", "handling", "actor", "finished", "over", "failure"),
         *("coordinator", "generation", "checkpoint_id_last", "subtasks", "sinks", "restored", "held"),
         *("trace", "terms", "history", "points_off", "on_point", "thread", "message_fault", "clock_offset"),
-        "attempt_clock_offset",
+        *("attempt_clock_offset", "in_threads"),
         *("actor_faults", "engine_faults", "faults", "__weakref__"),
     )
 
@@ -104,6 +104,7 @@ class Simulation:
         self.points_off = False
         self.thread = get_ident()
         self.on_point: Callable[[Any, str], None] | None = None
+        self.in_threads: set[str] = set()  # points that threads of a sink have passed, where `on_point` is not called
         self.message_fault = ""  # of the message that is being sent
         self.clock_offset = 0.0  # seconds by which the clock has jumped
         self.attempt_clock_offset = 0.0  # and by which attempts see another than the target
@@ -126,6 +127,8 @@ class Simulation:
             self.points_off = True  # a reader's own lines and files are no points
             self.on_point(self, point)
             self.points_off = False
+        elif self.on_point is not None:
+            self.in_threads.add(point)
         if point == faults.armed_point and actor == faults.armed_actor:
             faults.armed_left -= 1
             if faults.armed_left == 0:
