@@ -246,6 +246,12 @@ HIGH_YIELD: Final[Plan] = (
     Stage(name="kill at further steps of recoveries", explore=Campaign.strike_unstruck_points, whole=True),
     Stage(name="kill at each line, each time in a commit", schedules=single_faults.kills_at_lines, whole=True),
     Stage(
+        name="kill at each line of the longest of many commits",
+        schedules=single_faults.kills_in_the_longest_of_many_commits,
+        needs=(Need.FOREIGN_CODE,),
+        required=True,
+    ),
+    Stage(
         name="SIGTERM at each line",
         schedules=partial(single_faults.first_time_at_lines, kind=TERMINATE.word),
         needs=(Need.HANDLES_SIGTERM,),

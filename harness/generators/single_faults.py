@@ -35,6 +35,7 @@ from sinkproof.generators.native_calls import refused_statements
 from sinkproof.generators.requests_sent import requests
 from sinkproof.workload.job_names import (
     LARGE_BATCHES_JOB,
+    MANY_CHECKPOINTS_JOB,
     NULL_CHARACTERS_JOB,
     OTHER_HOSTS_JOB,
     REUSED_PROCESS_JOB,
@@ -274,6 +275,15 @@ def kills_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
     """
     yield from first_time_at_lines(campaign, kind="kill")
     yield from (Schedule((fault,)) for fault in evenly(_longest_commit(campaign.traced_baseline), IN_COMMIT_MOST))
+
+
+def kills_in_the_longest_of_many_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """There a sink merges, or compacts, what twelve checkpoints have left: lines that it has executed before do that
+    with what they have made themselves.
+    """
+    commit = _longest_commit(campaign.run_traced(Schedule(job=MANY_CHECKPOINTS_JOB)))
+    if len(commit) > len(_longest_commit(campaign.traced_baseline)):
+        yield from (Schedule((fault,), job=MANY_CHECKPOINTS_JOB) for fault in evenly(commit, IN_COMMIT_MOST))
 
 
 def _longest_commit(run: RunResult) -> list[Fault]:

@@ -1,0 +1,42 @@
+"""Kills at the lines of a commit that merges what many others have left convict a sink and acquit its right sibling."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+SUPPORT: Final = Path(__file__).parents[2] / "support"
+STAGE: Final = "kill at each line of the longest of many commits"
+
+
+def explored(locator: str, folder: Path) -> CampaignResults:
+    contract = load(f"{SUPPORT}/{locator}")
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="data", path=folder, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])
+    return results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("OneLevel", {"O2"}), ("EachLevel", set())])
+def test_what_is_wrong_in_a_second_merge(name: str, found: set[str], tmp_path: Path) -> None:
+    results = explored(f"merged_files.py:{name}", tmp_path)
+    assert found == {each.oracle for each in results.findings}
+    assert all("job=many-checkpoints sink[" in each.schedule for each in results.findings)
+    assert results.coverage.stages[0].run > 10
+
+
+@pytest.mark.slow
+def test_nothing_is_killed_where_no_commit_is_longer_than_usual(tmp_path: Path) -> None:
+    results = explored("sinks_of_hosts.py:ByCheckpoint", tmp_path)
+    assert ([], 1) == (results.findings, results.coverage.stages[0].run), "the run without faults alone"
