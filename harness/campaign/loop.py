@@ -171,10 +171,10 @@ class Campaign(ABC):
         machine.
         """
         each = each or (now() - self.began) / max(1, self.results.coverage.runs)
-        most = seconds * times_as_long() / each
+        most = max(1.0, seconds * times_as_long() / each)
         if len(schedules) <= most:
             return schedules
-        chosen = evenly(schedules, max(1, int(most)))
+        chosen = evenly(schedules, int(most))
         self.stage.cut = f"a run takes {each:.1g} s: {len(chosen)} of {len(schedules)} schedules"
         return chosen
 
