@@ -31,6 +31,7 @@ ShouldStop = Callable[[CampaignResults], bool]
 REQUIRED_SECONDS: Final = 450.0  # until the last required stage has begun: three quarters of a slow sink's time
 STAGE_SECONDS_LEAST: Final = 10.0
 PART_AT_FIRST: Final = 4  # runs
+SLOW_SECONDS: Final = 0.3  # of a run, on an idle machine
 ROUNDS_MOST: Final = 3  # in each round faults strike at points that only recoveries of the round before pass
 
 
@@ -123,9 +124,10 @@ class Campaign(ABC):
         self._run_all(chosen, lines=lines, concurrent_reader=concurrent_reader)
 
     def _run_all(self, schedules: Sequence[Schedule], *, lines: bool, concurrent_reader: bool) -> None:
-        """In parts, each twice as large: where runs take far longer than those before, the stage is cut in between."""
+        """Slow ones in parts, each twice as large: if runs take far longer than those before, the stage is cut between."""
         lines = lines or self.searches_lines
-        began, done, size = now(), 0, PART_AT_FIRST
+        is_slow = self._each() >= SLOW_SECONDS * times_as_long()
+        began, done, size = now(), 0, PART_AT_FIRST if is_slow else len(schedules)
         while schedules:
             part, schedules = schedules[:size], schedules[size:]
             self._run_part(part, lines=lines, concurrent_reader=concurrent_reader)
@@ -144,6 +146,10 @@ class Campaign(ABC):
             if concurrent_reader:
                 self.results.coverage.read_concurrently()
             self.stop_if_asked()
+
+    def _each(self) -> float:
+        """Seconds that a run has taken so far."""
+        return (now() - self.began) / max(1, self.results.coverage.runs)
 
     def _seconds_of_stage(self) -> float:
         """So far, as if the machine were idle."""
@@ -170,7 +176,7 @@ class Campaign(ABC):
         """What fits into so many seconds, evenly, if a run takes `each`, or as long as those so far; more on a busy
         machine.
         """
-        each = each or (now() - self.began) / max(1, self.results.coverage.runs)
+        each = each or self._each()
         most = max(1.0, seconds * times_as_long() / each)
         if len(schedules) <= most:
             return schedules

@@ -47,7 +47,10 @@ WRONG_SCHEDULES: Final = 100_000  # at most: a campaign without an end is no rea
 UNJUDGED_SCHEDULES: Final = 100  # at most: most come to nothing before the first
 FIRST_SCHEDULES: Final = 30  # of a sink that takes 3 s each: in the default budget of 90 s
 ONE_IN: Final = 64  # schedules of each stage, where a right sink is tried in the process shell but not certified
-LEFT_TO_REAL_DEATHS: Final = ("own_service:Puts",)  # a server cannot be copied
+LEFT_TO_REAL_DEATHS: Final = (  # a server cannot be copied; no crash is simulated in a thread
+    "own_service:Puts",
+    "surroundings:WorkerThread",
+)
 
 
 def is_usual(member: str, shell: str) -> bool:

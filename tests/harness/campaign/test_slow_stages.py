@@ -19,11 +19,15 @@ class Timed(Campaign):
     """Its runs take so long, one by one; nothing else takes time."""
 
     searches_lines = False
+    before = 1.0  # seconds of a run, in earlier stages
 
     def __init__(self, *, each: float, stage_seconds: float) -> None:
         self.each, self.seconds, self.ran = each, 0.0, list[Schedule]()
         self.stage, self.stage_began, self.stage_seconds = StageCoverage(name="stage"), 0.0, stage_seconds
         self.stage.planned = len(SCHEDULES)
+
+    def _each(self) -> float:
+        return self.before
 
     def prepare(self) -> bool:
         return True
@@ -48,6 +52,15 @@ def test_what_fits_into_twice_the_time_is_run(
     campaign = ran(monkeypatch, each=each, stage_seconds=stage_seconds)
     assert SCHEDULES == campaign.ran
     assert (100, "") == (campaign.stage.planned, campaign.stage.cut)
+
+
+def test_stages_of_quick_runs_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are started for many schedules at once."""
+    monkeypatch.setattr(Timed, "before", 0.05)
+    parts: list[int] = []
+    monkeypatch.setattr(Timed, "_run_part", lambda self, schedules, **_: parts.append(len(schedules)))
+    ran(monkeypatch, each=0.05, stage_seconds=20.0)
+    assert [100] == parts
 
 
 @pytest.mark.parametrize(("each", "most"), [(1.0, 40), (3.0, 14), (13.0, PART_AT_FIRST + 1)])
