@@ -124,7 +124,7 @@ class Campaign(ABC):
         self._run_all(chosen, lines=lines, concurrent_reader=concurrent_reader)
 
     def _run_all(self, schedules: Sequence[Schedule], *, lines: bool, concurrent_reader: bool) -> None:
-        """Slow ones in parts, each twice as large: if runs take far longer than those before, the stage is cut between."""
+        """Slow ones in parts, each twice as large: where they take far longer than before, the stage is cut between."""
         lines = lines or self.searches_lines
         is_slow = self._each() >= SLOW_SECONDS * times_as_long()
         began, done, size = now(), 0, PART_AT_FIRST if is_slow else len(schedules)
