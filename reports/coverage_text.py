@@ -30,7 +30,9 @@ def beside_the_verdict(subject: Document) -> list[str]:
 
 
 def bounds_lines(subjects: Iterable[Document]) -> list[str]:
-    """The sizes that every verdict on these subjects holds for, in three lines; none where nothing was run."""
+    """The sizes that every verdict on these subjects holds for, in three lines; none where nothing was run. No single run
+    may have had all of them.
+    """
     largest = [bounds for bounds in map(_largest, subjects) if bounds]
     if not largest:
         return []
@@ -39,8 +41,8 @@ def bounds_lines(subjects: Iterable[Document]) -> list[str]:
     parts = [[plural(least[key], noun) for key, noun in line.items() if least[key]] for line in SIZES]
     first, second = (", ".join(part) for part in parts)
     return [
-        f"holds for up to {first} in one run",
-        *([f"and up to {second} in one run"] if second else []),
+        f"holds for up to {first}, each in some run",
+        *([f"and up to {second}, each in some run"] if second else []),
         f"clocks moved: {_clocks_text(clocks)}",
     ]
 

@@ -42,8 +42,8 @@ STAGES = [
     {"name": "ordered pairs of faults", "run": 0, "planned": 0, "finished": False, "skipped": ""},
 ]
 SAID = (
-    "holds for up to 2 source subtasks, 3 sink subtasks, 7,200 rows, 63,660 bytes, 12 keys in one run",
-    "and up to 12 checkpoints, 3 pending checkpoints, 2 restarts in one run",
+    "holds for up to 2 source subtasks, 3 sink subtasks, 7,200 rows, 63,660 bytes, 12 keys, each in some run",
+    "and up to 12 checkpoints, 3 pending checkpoints, 2 restarts, each in some run",
     "clocks moved: context.clock (outage, expire); the wall clock never",
     "my_sink.py: 12 lines executed, 9 killed, 12 stopped, 11 paused, 3 covered by an equal crash; never ran: 7, 9",
     "the endurance job: 10,020 rows committed over 50 x cut, 20 x kill-host",
