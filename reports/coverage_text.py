@@ -30,8 +30,9 @@ def beside_the_verdict(subject: Document) -> list[str]:
 
 
 def bounds_lines(subjects: Iterable[Document]) -> list[str]:
-    """The sizes that every verdict on these subjects holds for, in three lines; none where nothing was run. No single run
-    may have had all of them.
+    """The sizes that every verdict on these subjects holds for, in three lines; none where nothing was run.
+
+    Each is the largest of some run: there may be none with all of them.
     """
     largest = [bounds for bounds in map(_largest, subjects) if bounds]
     if not largest:
