@@ -278,8 +278,8 @@ def kills_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def kills_in_the_longest_of_many_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """There a sink merges, or compacts, what twelve checkpoints have left: lines that it has executed before do that
-    with what they have made themselves.
+    """Each time that a line is executed in the longest commit of twelve, if that is longer than usual: there a sink may
+    merge, or compact, what earlier commits have left.
     """
     commit = _longest_commit(campaign.run_traced(Schedule(job=MANY_CHECKPOINTS_JOB)))
     if len(commit) > len(_longest_commit(campaign.traced_baseline)):
