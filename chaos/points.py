@@ -81,6 +81,8 @@ SINK_POINTS: Final[dict[str, str]] = {
     "file.commit": "a transaction of an SQLite file is about to be committed",
     "socket.send": "bytes are about to be sent to a service",
     "client.call": "the client of an external system is about to be called",
+    "program.start": "a program was started; its input is not sent yet",
+    "program.input": "the first part of its input was sent to a program",
     "file.make_directory": "a folder is about to be made",
     "file.remove_directory": "a folder is about to be removed",
     "file.fsync_directory": "a folder's entries are about to be forced to disk",
@@ -101,7 +103,7 @@ MESSAGE_POINTS: Final[dict[str, str]] = {  # of a broker, not of a sink: reached
 # settled transaction. Sources and votes never access that system.
 COMMIT_WINDOW: Final = frozenset(
     {
-        *(point for point in SINK_POINTS if not point.startswith(("file.", "socket.", "client."))),
+        *(point for point in SINK_POINTS if not point.startswith(("file.", "socket.", "client.", "program."))),
         *(point for point in AROUND_CALLS if point.split(".")[0] in ("open", "write", "snapshot", "notify_complete")),
         *("checkpoint.persist.before", "checkpoint.persist.after", "checkpoint.notify"),
     }

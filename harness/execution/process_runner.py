@@ -135,6 +135,7 @@ class ProcessRunner(ScheduleRunner):
                 folder="" if own_points and not job.reads_are_points else str(self.scratch.path),
                 sockets=not self.scratch.services.used,
                 reads=job.reads_are_points,
+                programs=job.orphans_seconds > 0,
                 clients=bool(self.scratch.services.used) and not own_points,
                 calls_below=str(self.scratch.path) if self._watch_calls else "",
             ),

@@ -22,7 +22,7 @@ from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInpu
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.names_in_code import has_name
-from sinkproof.subject.numbers_in_code import has_number_between, makes_digests
+from sinkproof.subject.numbers_in_code import chunk_sizes, has_number_between, makes_digests
 from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
@@ -36,6 +36,7 @@ from sinkproof.workload.job_names import (
 )
 from sinkproof.workload.jobs import EVERY_JOB, INPUTS, OUTAGE_SECONDS
 from sinkproof.workload.ledger import Identity, Ledger
+from sinkproof.workload.made_jobs import CHUNK_MOST, TIMES, TWELVE_TIMES, made_job, twelve_chunks_name
 from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
@@ -60,6 +61,7 @@ ROWS: Final = BATCHES * BATCH_ROWS
 PARTITIONS: Final = 2
 TWELVE_BATCHES: Final = 12
 LARGE_BATCH_ROWS: Final = 2400
+SMALL_CHUNK_MOST: Final = LARGE_BATCH_ROWS // TIMES
 FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
 SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
@@ -149,6 +151,13 @@ def _of_one_row_each(batches: int) -> Query:
     return Query(sentence=f"{batches} batches, of a row each", ledger=ledger, batches=batches * (1,))
 
 
+@cache
+def _of_twelve_batches(job: str) -> Query:
+    _, source = made_job(job)
+    sentence = "twelve batches, each of twelve chunks of a size that is a number in the code"
+    return Query(sentence=sentence, ledger=Ledger(source), batches=TIMES * (source.batch_rows,))
+
+
 def _in_equal_batches(source: GeneratedInput, sentence: str) -> Query:
     ledger = Ledger(source)
     size = -(-len(ledger.expected) // BATCHES)
@@ -207,6 +216,8 @@ QUERIES: Final[Mapping[str, Query]] = {
 
 
 def named_query(job: str) -> Query:
+    if job.startswith(TWELVE_TIMES):
+        return _of_twelve_batches(job)
     if job not in QUERIES:
         raise ScheduleError(f"there is no job {job!r} of foreachBatch functions; known: {', '.join(QUERIES)}")
     return QUERIES[job]
@@ -238,9 +249,22 @@ def frame_of_batch(session: SparkSession, query: Query, batch: int, *, is_restar
 
 
 def jobs_for(files: Collection[str]) -> list[str]:
-    """Those that matter to code that names partitions, what is cached, or shuffles."""
+    """Those that matter to code that names partitions, what is cached, or shuffles, or has the size of a chunk: then as
+    many chunks of a batch come as batches, and a name made of both numbers may be that of another chunk.
+    """
     named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES, OTHER_ORDER_JOB: OF_SHUFFLES}
-    return [job for job, names in named.items() if has_name(files, *names)]
+    of_names = [job for job, names in named.items() if has_name(files, *names)]
+    return [*of_names, *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
+
+
+def jobs_of_large_chunks(files: Collection[str]) -> list[str]:
+    """Likewise, where chunks may be larger: these batches are, too."""
+    small = _jobs_of_chunks(files, SMALL_CHUNK_MOST)
+    return [job for job in _jobs_of_chunks(files, CHUNK_MOST) if job not in small]
+
+
+def _jobs_of_chunks(files: Collection[str], most: int) -> list[str]:
+    return [twelve_chunks_name(size) for size in chunk_sizes(files, most)]
 
 
 def needs_far_larger_batches(files: Collection[str]) -> bool:

@@ -24,9 +24,9 @@ from sinkproof.foreach_batch.certifying_query import (
     ERROR,
     KILL,
     LOSE,
-    QUERIES,
     SMALLER_CLUSTER_JOB,
     UNANSWERED,
+    named_query,
 )
 from sinkproof.foreach_batch.followed_schedules import FaultsInside, followed
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
@@ -126,7 +126,7 @@ def deaths_around_commits() -> Iterator[Schedule]:
         yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, batch, KILL),))
         yield Schedule((Fault(COORDINATOR, AFTER_COMMIT, batch, LOSE),))
     for job in (MANY_CHECKPOINTS_JOB, OUTAGE_JOB, SMALLER_CLUSTER_JOB, LARGE_BATCHES_JOB, EMPTY_BATCHES_JOB):
-        batch = max(2, len(QUERIES[job].batches) - 1)
+        batch = max(2, len(named_query(job).batches) - 1)
         yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, batch, KILL),), job=job)
 
 

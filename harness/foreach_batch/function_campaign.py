@@ -24,10 +24,11 @@ from sinkproof.foreach_batch.certifying_query import (
     LATER_IDS,
     LONG_QUERIES,
     NULL_KEYS_JOB,
-    QUERIES,
     SMALLER_CLUSTER_JOB,
     TWELVE_BATCHES,
     jobs_for,
+    jobs_of_large_chunks,
+    named_query,
     needs_far_larger_batches,
 )
 from sinkproof.foreach_batch.crash_exploration import Exploration
@@ -200,6 +201,7 @@ class SimulatedFunctionCampaign(Campaign):
 
     def far_larger_batches(self) -> Iterator[Schedule]:
         """Where code begins to matter there; without a death where statements have not run."""
+        yield from (Schedule(job=job) for job in jobs_of_large_chunks(self.contract.given.files))
         passed = self.results.coverage.lines_passed
         if needs_far_larger_batches(self.contract.given.files):
             yield from self._of_other(FAR_LARGER_DATA_JOB)
@@ -230,15 +232,14 @@ class SimulatedFunctionCampaign(Campaign):
     def _of_other(self, job: str) -> Iterator[Schedule]:
         yield Schedule(job=job)
         if self.copies:
-            yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, max(2, len(QUERIES[job].batches) - 1), KILL),), job=job)
-
-    def _has_number(self, least: int) -> bool:
-        return has_number_between(self.contract.given.files, least, FAR_LARGER_BATCH_ROWS)
+            last_but_one = max(2, len(named_query(job).batches) - 1)
+            yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, last_but_one, KILL),), job=job)
 
     def deaths_in_other_batches(self) -> Iterator[Schedule]:
         """Where only they lead: new lines, and further turns of loops if a number in the code may be a chunk's size."""
-        chunks, struck = self._has_number(BATCH_ROWS), set[str]()
-        others = [(job, trail) for job, trail in self.trails.items() if not QUERIES[job].reorders]
+        chunks = has_number_between(self.contract.given.files, BATCH_ROWS, FAR_LARGER_BATCH_ROWS)
+        struck = set[str]()
+        others = [(job, trail) for job, trail in self.trails.items() if not named_query(job).reorders]
         for job, trail in sorted(others, key=lambda item: item[0] in LONG_QUERIES):
             known, is_long = frozenset(struck), job in LONG_QUERIES
             for fault in deaths_in_other_batches(self.usual.trail, trail, chunks=chunks and not is_long, late=is_long):

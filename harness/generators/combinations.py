@@ -4,19 +4,29 @@ faults of an attempt and of its successor.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import AROUND_CALLS
+from sinkproof.chaos.points import AROUND_CALLS, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, KINDS_AT_CALLS, in_turn, passes, places, spread
+from sinkproof.generators.fault_sites import (
+    DECIDED,
+    EACH,
+    KINDS_AT_CALLS,
+    SINK,
+    evenly,
+    in_turn,
+    passes,
+    places,
+    spread,
+)
 from sinkproof.generators.feasible import settles
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE
@@ -49,6 +59,7 @@ RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGN
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
 RESTARTS_OF_LOOP: Final = 12  # sinks that remember their last attempts remember three, five or ten
+LINES_MOST: Final = 12
 TAKEN_OVER: Final = 2  # of the commits in a recovery two are struck: a subtask's own, and one that it has taken over
 LATER: Final = 4  # the other subtask dies at its fourth notification of twelve
 MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
@@ -72,6 +83,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             failing_targets_before_second_restarts(campaign),
             restarts_from_one_checkpoint(campaign),
             crash_loops(campaign),
+            crash_loops_at_lines(campaign),
             zombies_with_successors_that_die(campaign),
         )
     )
@@ -212,6 +224,21 @@ def crash_loops(campaign: CampaignView) -> Iterator[Schedule]:
     for point in ("open.before", "open.after"):
         again = (Fault("sink[0]", point, time, "kill-job") for time in range(2, RESTARTS_OF_LOOP + 1))
         yield Schedule((DECISIONS[1], *again))
+
+
+def crash_loops_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
+    """Each recovery dies at the same line, before its subtask is open: what is given up after a few attempts is lost.
+    The last time that a recovery executes it, as what it commits first may have been committed before.
+    """
+    recovery = campaign.run_traced(Schedule(DECISIONS[1:2]))
+    is_restored, found = False, defaultdict[str, list[int]](list)
+    for actor, point, occurrence in passes(recovery):
+        is_restored = (is_restored or (point == "generation.before" and occurrence > 1)) and point != "open.after"
+        if is_restored and actor == SINK and is_line(point):
+            found[point].append(occurrence)
+    for line, occurrences in evenly([*found.items()], LINES_MOST):
+        times = (occurrences[-1] + len(occurrences) * recoveries for recoveries in range(RESTARTS_OF_LOOP - 1))
+        yield Schedule((DECISIONS[1], *(Fault(SINK, line, time, "kill-job") for time in times)))
 
 
 def zombies_with_successors_that_die(campaign: CampaignView) -> Iterator[Schedule]:

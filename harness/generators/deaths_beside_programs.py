@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
+from sinkproof.chaos.program_points import FED, STARTED
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import evenly, first_of_each
+from sinkproof.generators.fault_sites import evenly, first_of_each, spread
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.native_calls import bursts, distinct
 from sinkproof.subject.names_in_code import has_name
@@ -36,9 +37,13 @@ def deaths_of_programs(recorded: RunResult) -> list[Schedule]:
 
 
 def deaths_beside_programs(campaign: CampaignView) -> Iterator[Schedule]:
-    """At each line, and in commits also the last time that a line is executed."""
+    """At each line, and in commits also the last time that a line is executed; and where `subprocess` has started a
+    program, or has sent it a part of its input.
+    """
     if has_name(campaign.runner.files, *START_PROGRAMS):
         traced = campaign.traced_baseline
         commits = within(traced, "notify_complete", "kill", last=True)
-        faults = dict.fromkeys(chain(commits, first_of_each(traced, "kill", lines=True)))
+        beside = campaign.run(Schedule(job=ORPHANS_JOB))
+        fed = (fault for fault in spread(beside, "kill") if fault.point in (STARTED, FED))
+        faults = dict.fromkeys(chain(commits, fed, first_of_each(traced, "kill", lines=True)))
         yield from (Schedule((fault,), job=ORPHANS_JOB) for fault in faults)

@@ -36,7 +36,7 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.subject.numbers_in_code import factors_in, numbers_between, widths_of_padded_numbers
+from sinkproof.subject.numbers_in_code import chunk_sizes, factors_in, numbers_between, widths_of_padded_numbers
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     DAYLIGHT_SAVING_JOB,
@@ -70,13 +70,13 @@ from sinkproof.workload.job_names import (
 )
 from sinkproof.workload.made_jobs import (
     APART_MOST,
+    CHUNK_MOST,
     EXACT_MOST,
-    TWELVE_TIMES_MOST,
     apart_name,
     exact_name,
     splits_name,
     subtasks_name,
-    twelve_times_name,
+    twelve_chunks_name,
 )
 from sinkproof.workload.rows import BASES, SINKS
 
@@ -91,7 +91,6 @@ DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, 
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
 SIZE_LEAST, SIZES_MOST = 2, 6
 FACTOR_LEAST, FACTORS_MOST = 1 << 10, 4
-CHUNKS, CHUNK_SIZES_MOST = 12, 2
 MANY_SPLITS, SUBTASKS_OF_THREE_DIGITS = 40, 102
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
@@ -260,9 +259,9 @@ def exact_sizes(campaign: CampaignView) -> list[Schedule]:
     """The last page, or chunk, is full where a number in the code is the size of one: the largest such numbers. Then
     twelve checkpoints have twelve chunks each: a name made of both numbers may be that of another chunk.
     """
-    sizes = numbers_between(campaign.runner.files, SIZE_LEAST, EXACT_MOST)
-    chunks = [size for size in sizes if size <= TWELVE_TIMES_MOST // CHUNKS][:CHUNK_SIZES_MOST]
-    names = [*map(exact_name, sizes[:SIZES_MOST]), *(twelve_times_name(CHUNKS * size) for size in chunks)]
+    files = campaign.runner.files
+    sizes = numbers_between(files, SIZE_LEAST, EXACT_MOST)
+    names = [*map(exact_name, sizes[:SIZES_MOST]), *map(twelve_chunks_name, chunk_sizes(files, CHUNK_MOST))]
     return [Schedule(job=name) for name in names]
 
 

@@ -31,6 +31,7 @@ DIGESTS: Final = frozenset(
         *("xxhash", "xxhash64", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
     }
 )
+CHUNK_LEAST, CHUNK_SIZES_MOST = 2, 2
 WITHOUT_DOCSTRINGS: Final = 2
 IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
 GROWING: Final = re.compile(
@@ -56,6 +57,11 @@ def numbers_between(files: Collection[str], least: int, most: int) -> list[int]:
     folders = {Path(path).parent for path in files}
     found = frozenset[int]().union(*map(numbers_in, files), *map(numbers_in_settings, folders))
     return sorted((number for number in found if least <= number <= most), reverse=True)
+
+
+def chunk_sizes(files: Collection[str], most: int) -> list[int]:
+    """Numbers that may be the size of a chunk of rows: the largest two, as runs with many chunks are long."""
+    return numbers_between(files, CHUNK_LEAST, most)[:CHUNK_SIZES_MOST]
 
 
 def long_wait_seconds(files: Collection[str]) -> float:

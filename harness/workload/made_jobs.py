@@ -29,6 +29,7 @@ APART: Final = MADE + "apart-"
 APART_MOST: Final = 1 << 62
 TWELVE_TIMES: Final = MADE + "twelve-times-"
 TIMES: Final = 12
+CHUNK_MOST: Final = TWELVE_TIMES_MOST // TIMES
 SOURCES, CHECKPOINTS = 2, 3
 CLOSING_MS: Final = 30
 SHAPE: Final = {"sources": (1, 4), "sinks": (1, 4), "rows": (1, 40), "batch": (1, 5), "every": (1, 6)}
@@ -65,9 +66,9 @@ def apart_name(offsets: int) -> str:
     return f"{APART}{offsets}"
 
 
-def twelve_times_name(rows: int) -> str:
-    """One sink, which gets so many rows before each of twelve checkpoints, in one batch."""
-    return f"{TWELVE_TIMES}{rows}"
+def twelve_chunks_name(size: int) -> str:
+    """One sink, which gets twelve chunks of this size before each of twelve checkpoints, in one batch."""
+    return f"{TWELVE_TIMES}{TIMES * size}"
 
 
 @cache

@@ -1,5 +1,6 @@
 """Rows go to a program, which publishes what it has read. Right: WholeParts, which publishes by itself. Wrong, too:
-KilledIsDone, for which a program has failed only if its status is above zero.
+KilledIsDone, for which a program has failed only if its status is above zero; WhatEndsIsWhole and WhatIsThereIsWhole,
+whose programs get their input in one call, and publish it when it ends, or when it ends and is not empty.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from subprocess import PIPE, Popen
-from typing import Any
+from subprocess import PIPE, Popen, run
+from typing import Any, ClassVar
 
 from sinkproof import Claim, Scratch
 
@@ -62,3 +63,32 @@ class PartsAsFarAsTheyCame(WholeParts):
 
 class KilledIsDone(WholeParts):
     least = 0
+
+
+class InOneCall(ByProgram):
+    script: ClassVar = 'cat > "$1" && mv "$1" "$2"'
+
+    def publish(self, part: str, rows: Sequence[Any]) -> None:
+        texts = [json.dumps([row.split, row.offset]) + "\n" for row in rows]
+        new, final = (self.folder / f"{part}-{os.getpid()}.new", self.folder / f"{part}.rows")
+        run(["/bin/sh", "-c", self.script, "publish", new, final], input="".join(texts), text=True, check=True)
+
+
+class UnlessItIsEmpty(InOneCall):
+    script = 'cat > "$1" && test -s "$1" && mv "$1" "$2"'
+
+
+class WhatEndsIsWhole(WholeParts):
+    kind: ClassVar[type[ByProgram]] = InOneCall
+
+    def sink(self, scratch: Scratch) -> ByProgram:
+        return self.kind(scratch.path, by_itself=False, least=0)
+
+
+class WhatIsThereIsWhole(WhatEndsIsWhole):
+    kind = UnlessItIsEmpty
+
+    def committed(self, scratch: Scratch) -> Iterator[Any]:
+        """A line that was cut off is none."""
+        for file in scratch.path.glob("*.rows"):
+            yield from (json.loads(line) for line in file.read_text().splitlines() if line.endswith("]"))

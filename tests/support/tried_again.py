@@ -1,5 +1,6 @@
 """Sinks that try a call again that has failed. Wrong: GivesUp, after three times without a word; TakesForDone, whatever
-comes with the number EIO; BreaksForGood, as no attempt can open after three errors. Right: Raises.
+comes with the number EIO; BreaksForGood, as no attempt can open after three errors; PassesOver, what five attempts
+have died with. Right: Raises, and CountsOnly, which publishes it all the same.
 """
 
 from __future__ import annotations
@@ -57,6 +58,25 @@ class Breaking(GivingUp):
             raise
 
 
+class CountingAttempts(GivingUp):
+    """A part that has been begun too often is said to be poison."""
+
+    passes_over = False
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        tries = self.folder / f"{name}.tries"
+        before = tries.stat().st_size if tries.exists() else 0
+        with tries.open("a") as file:
+            file.write("+")
+        if before < 5 or not self.passes_over:
+            self.put(self.folder / name, rows)
+        tries.unlink()
+
+
+class PassingOver(CountingAttempts):
+    passes_over = True
+
+
 class GivesUp(JsonParts):
     raises = False
 
@@ -76,3 +96,13 @@ class TakesForDone(GivesUp):
 class BreaksForGood(GivesUp):
     def sink(self, scratch: Scratch) -> Any:
         return Breaking(scratch.path, raises=True)
+
+
+class CountsOnly(GivesUp):
+    def sink(self, scratch: Scratch) -> Any:
+        return CountingAttempts(scratch.path, raises=True)
+
+
+class PassesOver(GivesUp):
+    def sink(self, scratch: Scratch) -> Any:
+        return PassingOver(scratch.path, raises=True)

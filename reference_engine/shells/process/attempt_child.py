@@ -36,6 +36,7 @@ from sinkproof.chaos.processes.process_wide_state import (
     spare_inherited_finalizers,
     stay_in_subjects_state,
 )
+from sinkproof.chaos.program_points import program_points
 from sinkproof.chaos.shared.lines_of_children import marking
 from sinkproof.chaos.shared.point_journal import Journal
 from sinkproof.chaos.socket_points import RAISED_AT_CALLS, socket_points
@@ -76,6 +77,7 @@ class WatchedCode:
     folder: str = ""  # file effects below it are points; "": none are
     sockets: bool = False  # what is sent over TCP is a point
     reads: bool = False  # so is each read of a file in the folder
+    programs: bool = False  # so is the start of each program, and its input
     clients: bool = False  # calls into clients of external systems are points
     calls_below: str = ""  # system calls that change this folder are points; "": none is watched
 
@@ -204,11 +206,11 @@ class _Inner:
             yield
             return
         folder = Path(self.watched.folder)
-        in_pieces = self.recipe.receives_in_pieces
+        reads, in_pieces = self.watched.reads, self.recipe.receives_in_pieces
         sent = socket_points(self.reach, in_pieces=in_pieces) if self.watched.sockets else nullcontext()
-        reads = self.watched.reads
+        programs = program_points(self.reach) if self.watched.programs else nullcontext()
         tables = sqlite_points(folder, self.reach, files=self.watched.files, reads=reads)
-        with file_points(folder, self.reach, reads=reads), tables, sent:
+        with file_points(folder, self.reach, reads=reads), tables, sent, programs:
             yield
 
     def watching(self, lines: bool) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Which deaths are tried where only other batches lead."""
+"""Which other batches come where the code has certain numbers or names, and which deaths are tried in them."""
 
 from __future__ import annotations
 
@@ -93,3 +93,18 @@ def test_after_a_shuffle_rows_come_in_another_order(
     assert found == {each.oracle for each in claimed}
     assert {OTHER_ORDER_JOB} == {parse(each.schedule).job for each in claimed} or not found
     assert results.coverage.stages[1].run >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "wrong"),
+    [("name_without_separator", {("O1", "made-twelve-times-84")}), ("name_with_separator", set())],
+)
+def test_as_many_chunks_come_as_batches_where_a_number_may_be_the_size_of_one(
+    function: str, wrong: set[tuple[str, str]], query: Callable[..., SimulatedQuery]
+) -> None:
+    simulated = query(function, module="chunks_of_batches")
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
+    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
+    campaign.carry_out([stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("empty batches")])
+    assert wrong == {(each.oracle, parse(each.schedule).job) for each in results.findings if each.claimed}

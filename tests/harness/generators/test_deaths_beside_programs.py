@@ -35,7 +35,15 @@ def results_of(locator: str, folder: Path) -> CampaignResults:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("PartsAsFarAsTheyCame", {"O1"}), ("WholeParts", set())])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("PartsAsFarAsTheyCame", {"O1"}),
+        ("WhatEndsIsWhole", {"O1"}),
+        ("WhatIsThereIsWhole", {"O1"}),
+        ("WholeParts", set()),
+    ],
+)
 def test_what_a_program_has_read_by_then_is_no_part(name: str, found: set[str], tmp_path: Path) -> None:
     results = results_of(f"{SINKS}:{name}", tmp_path)
     assert found == {each.oracle for each in results.findings}

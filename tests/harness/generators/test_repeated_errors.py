@@ -1,4 +1,4 @@
-"""A call fails as often as a sink tries it: what it does when it gives up."""
+"""A call fails, or attempts die, as often as a sink tries: what it does when it gives up."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.spark_plan import SPARK_PLAN
 from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.combinations import crash_loops, crash_loops_at_lines
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.single_faults import errors
 from sinkproof.subject.loading import load
@@ -47,6 +49,19 @@ def test_what_gives_up_without_a_word_loses_rows(
     assert ({"O1"} if found_by else set()) == {finding.oracle for finding in found}
     assert found_by == {len(parse(finding.schedule).faults) for finding in found}
     assert times == repeated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "found"), [("PassesOver", {"O1"}), ("CountsOnly", set())])
+def test_what_attempts_have_died_with_is_not_given_up(name: str, found: set[str], tmp_path: Path) -> None:
+    with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: False)
+        loops = [Stage(name=each.__name__, schedules=each) for each in (crash_loops, crash_loops_at_lines)]
+        campaign.carry_out(loops)
+    assert found == {finding.oracle for finding in results.findings}
+    deaths = [parse(finding.schedule).faults[-1].point for finding in results.findings]
+    assert all(is_line(point) for point in deaths)
 
 
 @pytest.mark.slow
