@@ -36,6 +36,7 @@ from sinkproof.reports.number_text import percent as percent
 from sinkproof.reports.number_text import plural as plural
 from sinkproof.reports.number_text import seconds_text as seconds_text
 
+TORN_CHECKPOINT: Final = "O4"  # the oracle
 # A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
     "upheld": "✓",
@@ -294,8 +295,17 @@ def rows_text(finding: Document, kind: str, *, limit: int = 8) -> str:
 
 
 def rows_named(finding: Document) -> list[tuple[str, str]]:
-    """(lost or extra, rows), where there are any."""
-    return [(kind, rows_text(finding, kind)) for kind in ("lost", "extra") if rows_total(finding, kind)]
+    """(lost, hidden or extra; rows), where there are any."""
+    return [
+        (rows_called(finding, kind), rows_text(finding, kind))
+        for kind in ("lost", "extra")
+        if rows_total(finding, kind)
+    ]
+
+
+def rows_called(finding: Document, kind: str) -> str:
+    """`kind`: lost or extra. What a reader of a torn checkpoint does not see is not lost: others of it are seen."""
+    return "hidden" if (finding["oracle"], kind) == (TORN_CHECKPOINT, "lost") else kind
 
 
 def rows_total(finding: Mapping[str, Any], kind: str) -> int:

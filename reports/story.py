@@ -141,7 +141,7 @@ def ending(finding: Document) -> str:
     too_many = EXTRA_MEANS.get(finding["oracle"], "too many")
     parts = [
         f"{facts.plural(facts.rows_total(finding, kind), 'row')} {meaning}: {target_words.named(finding[kind])}"
-        for kind, meaning in (("lost", "lost"), ("extra", too_many))
+        for kind, meaning in (("lost", facts.rows_called(finding, "lost")), ("extra", too_many))
         if facts.rows_total(finding, kind)
     ]
     return "; ".join(parts) or f"{finding['oracle']}: {shortened(finding['why'])}"

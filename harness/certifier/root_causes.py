@@ -20,6 +20,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.chaos.services.inside_run import is_inside_service
 from sinkproof.reports.document import Finding
+from sinkproof.reports.report_facts import TORN_CHECKPOINT
 from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     EDGE_CASE_VALUES_JOB,
@@ -34,6 +35,7 @@ from sinkproof.workload.job_names import (
     MANY_CHUNKS_JOB,
     NULL_CHARACTERS_JOB,
     ONE_LARGE_CHECKPOINT_JOB,
+    ORPHANS_JOB,
     OTHER_HOSTS_JOB,
     OUTAGE_JOB,
     PIECES_JOB,
@@ -47,6 +49,7 @@ from sinkproof.workload.job_names import (
     WALL_CLOCK_JOBS,
     ZOMBIE_VERY_LATE_JOB,
 )
+from sinkproof.workload.made_jobs import APART, EXACTLY, SPLITS, SUBTASKS, TWELVE_TIMES
 
 
 class Repair(NamedTuple):
@@ -94,6 +97,16 @@ SHOWN_BY_JOB: Final = {  # whatever the fault
     **dict.fromkeys((*RESCALED_JOBS, *UNEVENLY_RESCALED_JOBS), RESTORED),
 }
 LEFT_BEHIND: Final = "O7"
+SEEN_IN_PART: Final = "each subtask publishes by itself, one after the other: publish a checkpoint in one step, when all have pre-committed"
+PROGRAM_OUTLIVES: Final = (
+    "a program that the sink has started outlives it, and takes the end of its input for the end of the rows: let the "
+    "sink itself publish what the program has made"
+)
+KEPT_FOR_SOME_ATTEMPTS: Final = (
+    "what was kept, or tried, for a few attempts is given up: a job may die more often, and its rows are restored each "
+    "time"
+)
+LOOP: Final = 6 * ("kill-job",)
 LOSS_OR_DUPLICATES: Final = frozenset({"O1", "O2", "O10"})
 # All votes have arrived, and no sink has begun to commit: what a dead attempt knew is in its state, or it is lost.
 BETWEEN_VOTE_AND_COMMIT: Final = frozenset({"checkpoint.persist.after", "notify_complete.before"})
@@ -112,6 +125,10 @@ FORGOTTEN: Final = (
 )
 MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
+)
+LAST_IS_FULL: Final = (
+    "there are exactly as many rows as a number in the code says: where it is the size of a part, the last part is "
+    "full, and an empty one may follow"
 )
 WAITED_IN_VAIN: Final = (
     "an attempt that waits for a lock, or a reply, or tries a call again, goes on as if it had done its part when its "
@@ -134,6 +151,7 @@ SITUATIONS: Final = {
     **dict.fromkeys(WALL_CLOCK_JOBS, DATES),
     **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),
     PIECES_JOB: READ_ONCE,
+    ORPHANS_JOB: PROGRAM_OUTLIVES,
     IDLE_CLOSED_JOB: LOST_SESSION,
     LARGE_OFFSETS_JOB: TOO_SMALL,
     SKIPPED_IDS_JOB: (
@@ -154,6 +172,7 @@ SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last o
         "replaced, and whether what is read and written back is one step"
     ),
     **dict.fromkeys((("error", "stop"), ("unanswered", "stop")), LOST_SESSION),
+    LOOP: KEPT_FOR_SOME_ATTEMPTS,
     **dict.fromkeys((("unavailable", "unavailable"), ("throttled", "throttled")), GIVEN_UP),
     ("silent",): (
         "a request is sent again, or given up, when its time is over, though it may have been carried out: let the "
@@ -185,7 +204,7 @@ def with_likely_cause(finding: Finding) -> Finding:
         return finding
     schedule = parse(finding.schedule, kinds=frozenset(KINDS))
     causes = [HALF_A_REQUEST] if _cuts_a_request(schedule) else []
-    if situation := _situation(schedule):
+    if situation := _situation(finding.oracle, schedule):
         causes.insert(0, situation)
     else:
         is_fenced = any(FENCED in event.what for event in finding.timeline)
@@ -194,10 +213,14 @@ def with_likely_cause(finding: Finding) -> Finding:
     return replace(finding, root_cause=". Or ".join(causes)) if causes else finding
 
 
-def _situation(schedule: Schedule) -> str | None:
+def _situation(oracle: str, schedule: Schedule) -> str | None:
     """Stages with the standard job come first: what is found in another one is seldom shown by the fault alone."""
-    if schedule.ids:
+    if oracle == TORN_CHECKPOINT and not schedule.faults:
+        return SEEN_IN_PART
+    if schedule.ids or schedule.job.startswith((TWELVE_TIMES, APART, SUBTASKS, SPLITS)):
         return NUMBERS_AS_TEXTS
+    if schedule.job.startswith(EXACTLY):
+        return LAST_IS_FULL
     kinds = tuple(fault.kind for fault in schedule.faults)
     if shown := next((text for last, text in SHOWN_BY_FAULTS.items() if kinds[-len(last) :] == last), None):
         return shown

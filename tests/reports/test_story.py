@@ -180,6 +180,7 @@ def test_lanes_stand_in_the_order_of_the_protocol() -> None:
     ("oracle", "lost", "extra", "ending"),
     [
         ("O1", [(0, 1)], [], "1 row lost: 0:1"),
+        ("O4", [(0, 1)], [], "1 row hidden: 0:1"),
         ("O2", [], [(0, 1), (0, 2)], "2 rows too many: 0:1, 0:2"),
         ("O3", [], [(0, 1)], "1 row seen early or again: 0:1"),
         ("O9", [], [(0, 1)], "1 row added by a replaced attempt: 0:1"),

@@ -11,11 +11,15 @@ from sinkproof.certifier.root_causes import (
     FORGOTTEN,
     GIVEN_UP,
     HALF_A_REQUEST,
+    KEPT_FOR_SOME_ATTEMPTS,
+    LAST_IS_FULL,
     LOST_SESSION,
     MUCH_DATA,
     NUMBERS_AS_TEXTS,
+    PROGRAM_OUTLIVES,
     READ_ONCE,
     REPAIRS,
+    SEEN_IN_PART,
     SHOWN_BY_FAULTS,
     SITUATIONS,
     TOO_SMALL,
@@ -111,6 +115,11 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("job=large-offsets no-fault", TOO_SMALL),
         ("job=skipped-ids no-fault", SITUATIONS["skipped-ids"]),
         ("job=pieces no-fault", READ_ONCE),
+        ("job=made-twelve-times-84 no-fault", NUMBERS_AS_TEXTS),
+        ("job=made-apart-1024 no-fault", NUMBERS_AS_TEXTS),
+        ("job=made-exactly-100 no-fault", LAST_IS_FULL),
+        ("job=orphans sink[0].program.start#1=kill", PROGRAM_OUTLIVES),
+        (" ".join(f"sink[0].open.after#{time}=kill-job" for time in range(2, 9)), KEPT_FOR_SOME_ATTEMPTS),
         ("job=dozens-of-checkpoints checkpoint.persist.after#60=kill-job", SITUATIONS["dozens-of-checkpoints"]),
         ("job=long-waits sink[0].line(a.py:1)#1=stop", SITUATIONS["long-waits"]),
         ("sink[0].line(a.py:1)#1=stop sink[0].line(a.py:2)#2=pause", SHOWN_BY_FAULTS["stop", "pause"]),
@@ -154,6 +163,11 @@ def test_a_job_that_restores_with_other_parallelism_tells_nothing_where_nothing_
     pauses = "job=three-to-two sink[0].line(my_sink.py:7)#1=pause sink[1].line(my_sink.py:7)#1=pause"
     finding = Finding(oracle="O1", claimed=True, shell="process", schedule=pauses, why="seen", replay="-")
     assert "R14" not in (with_likely_cause(finding).root_cause or "")
+
+
+def test_a_checkpoint_that_is_seen_in_part_is_not_published_in_one_step() -> None:
+    finding = Finding(oracle="O4", claimed=True, shell="simulated", schedule="no-fault", why="", replay="-")
+    assert SEEN_IN_PART == with_likely_cause(finding).root_cause
 
 
 def test_what_no_canary_looks_like_gets_no_cause() -> None:
