@@ -97,8 +97,10 @@ SHOWN_BY_JOB: Final = {  # whatever the fault
     **dict.fromkeys((*RESCALED_JOBS, *UNEVENLY_RESCALED_JOBS), RESTORED),
 }
 LEFT_BEHIND: Final = "O7"
+SEEN_IN_PART: Final = (
     "each subtask publishes by itself, one after the other: publish a checkpoint in one step, when all have "
-    "pre-committed"
+    "pre-committed, and not subtask by subtask"
+)
 PROGRAM_OUTLIVES: Final = (
     "a program that the sink has started outlives it, and takes the end of its input for the end of the rows: let the "
     "sink itself publish what the program has made"
