@@ -32,6 +32,7 @@ from sinkproof.chaos.faults.kill_attempt import KILL
 from sinkproof.chaos.faults.kill_executor import KILL_EXECUTOR
 from sinkproof.chaos.faults.kill_job import KILL_JOB
 from sinkproof.chaos.faults.kill_program import KILL_PROGRAM
+from sinkproof.chaos.faults.kill_sender import KILL_SENDER
 from sinkproof.chaos.faults.kill_worker import KILL_WORKER
 from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.late_notification import LATE
@@ -70,7 +71,7 @@ OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),
     *(SERVICE_KILL, SERVICE_STOP, SERVICE_PAUSE),
     *NETWORK,
-    *(DROP, DELAY, DOUBLE, HOLD),
+    *(DROP, DELAY, DOUBLE, HOLD, KILL_SENDER),
     *OF_HOSTS,
 )
 REGISTERED_KINDS: Final = load_registered(FAULTS, FaultKind, name_in="word", taken={kind.word for kind in OWN_KINDS})

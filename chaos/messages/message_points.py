@@ -7,6 +7,7 @@ reply to a request to end a transaction. These faults are armed for the whole ru
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ class MessageFaults:
         self.address = address
 
     def arm(self, faults: Iterable[Fault]) -> None:
-        self._request({"do": "arm", "faults": [(fault.point, fault.occurrence, fault.kind) for fault in faults]})
+        """A sender is killed only if it is a descendant of this process."""
+        listed = [(fault.point, fault.occurrence, fault.kind) for fault in faults]
+        self._request({"do": "arm", "faults": listed, "below": os.getpid()})
 
     def status(self) -> ProxyStatus:
         answer = self._request({"do": "status"})

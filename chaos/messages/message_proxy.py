@@ -7,6 +7,7 @@ the n-th request, or reply, of one kind since it was armed. All other messages p
     delay    the message arrives after its client has timed out
     double   a request is carried out twice, as after a retry; the client gets one reply
     hold     the connection is lost, and the request is carried out after its client has repeated it
+    kill-sender    the client dies, and the message is lost: a request before it is carried out, a reply afterwards
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from sinkproof.chaos.messages.message_sender import kill_sender
+
 HOST: Final = "127.0.0.1"
+KILL_SENDER: Final = "kill-sender"
 APIS: Final = {0: "produce", 22: "init_producer", 24: "add_partitions", 26: "end_txn"}
 DELAY_SECONDS: Final = 2.5  # request timeout of our own clients: 2
 REPETITION_SECONDS: Final = 2.5  # a held request is sent after this, if its client does not repeat it
@@ -41,6 +45,7 @@ class Proxy:
     def __init__(self, repetition_seconds: float) -> None:
         self.repetition_seconds = repetition_seconds
         self.armed: dict[tuple[str, int], str] = {}  # (message, occurrence) -> kind
+        self.armed_by = 0  # the process that has armed them
         self.passed: Counter[str] = Counter()
         self.injected: list[tuple[str, int, str]] = []
         self.requests = self.request_bytes = 0  # of every kind
@@ -80,7 +85,7 @@ class Proxy:
                 request = json.loads(line)
                 if request["do"] == "arm":
                     self.armed = {(message, number): kind for message, number, kind in request["faults"]}
-                    self.passed, self.injected = Counter(), []
+                    self.passed, self.injected, self.armed_by = Counter(), [], request["below"]
                 elif request["do"] == "land":
                     await self.landed.wait()
                 elif request["do"] == "reroute":
@@ -133,8 +138,7 @@ class ProxiedConnection:
         self.proxy.request_bytes += len(data)
         api = APIS.get(kind, "")
         fault = self.proxy.take_fault(f"{api}.request") if api else ""
-        if fault == "drop":
-            raise Disconnected
+        self._end_client(fault)
         if fault == "hold":
             self.holds_request = True
             self.proxy.count_held(1)
@@ -148,6 +152,14 @@ class ProxiedConnection:
                 self.awaited.setdefault(number, []).append((api, not again))
             self.broker.write(data)
         await self.broker.drain()
+
+    def _end_client(self, fault: str) -> None:
+        """It loses its connection, or its life."""
+        if fault == KILL_SENDER:
+            port, front = (self.client.get_extra_info(end)[1] for end in ("peername", "sockname"))
+            kill_sender(port, front, below=self.proxy.armed_by)
+        if fault in ("drop", KILL_SENDER):
+            raise Disconnected
 
     async def _send_late(self, data: bytes, repeated: asyncio.Event) -> None:
         """Sends a held request after its repetition was answered. Its reply is discarded."""
@@ -176,8 +188,7 @@ class ProxiedConnection:
                 if not wanted:
                     continue
                 fault = self.proxy.take_fault(f"{api}.reply") if api else ""
-                if fault == "drop":
-                    raise Disconnected
+                self._end_client(fault)
                 if fault == "delay":
                     await asyncio.sleep(DELAY_SECONDS)
                 self.client.write(data)

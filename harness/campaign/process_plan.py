@@ -86,6 +86,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     *KILLS_AND_MESSAGES,
+    Stage(name="messages to the broker", schedules=service_faults.message_faults, needs=(Need.SERVICE,)),
     Stage(
         name="refused requests, late replies, closed connections",
         schedules=single_faults.refused_requests,
@@ -225,7 +226,6 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.USES_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),
-    Stage(name="messages to the broker", schedules=service_faults.message_faults, needs=(Need.SERVICE,)),
     Stage(
         name="external system fails next to requests",
         schedules=service_faults.node_faults_near_requests,

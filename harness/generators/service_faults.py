@@ -18,9 +18,10 @@ from sinkproof.generators.fault_sites import in_turn, spread
 
 NODE_KINDS: Final = ("service-kill", "service-stop", "service-pause")
 DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are in flight; rows must become visible now
-# The messages at which each kind is injected. A delay takes seconds, and a client handles a late reply as
-# it handles a late request.
+# The messages at which each kind is injected each time; at others, the first time. A delay takes seconds, and a client
+# handles a late reply as it handles a late request.
 EACH_OF: Final = {
+    "kill-sender": ("end_txn.request", "end_txn.reply"),
     "drop": ("end_txn.request", "end_txn.reply"),
     "hold": ("end_txn.request",),
     "double": ("end_txn.request",),

@@ -7,8 +7,9 @@ likewise: two of many rows have the same short one.
 from __future__ import annotations
 
 import ast
+import operator
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -42,6 +43,14 @@ GROWING: Final = re.compile(
 PADDED: Final = re.compile(r"%0(\d{1,2})d|:0>?(\d{1,2})[d}]|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 SHIFT_MOST: Final = 63
+GROWING_FAST: Final = (ast.LShift, ast.Pow)
+COMPUTED: Final[Mapping[type[ast.operator], Callable[..., int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.LShift: operator.lshift,
+    ast.Pow: operator.pow,
+}
 PORT: Final = "port"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
 IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
@@ -103,22 +112,57 @@ def factors_in(files: Collection[str], least: int, most: int) -> list[int]:
 
 @cache
 def _shifts_in(path: str) -> frozenset[int]:
-    shifts = (each.right for each in ast.walk(ast.parse(Path(path).read_bytes())) if _is_shift(each))
-    values = (getattr(each, "value", None) for each in shifts)
-    return frozenset(each for each in values if isinstance(each, int) and 0 < each < SHIFT_MOST)
+    tree = ast.parse(Path(path).read_bytes())
+    named = _named_numbers(tree)
+    shifts = (_value(each.right, named) for each in ast.walk(tree) if _is_shift(each))
+    return frozenset(each for each in shifts if each is not None and 0 < each < SHIFT_MOST)
 
 
 def _is_shift(node: ast.AST) -> TypeGuard[ast.BinOp]:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift)
 
 
+def _named_numbers(tree: ast.AST) -> dict[str, int]:
+    """`BITS = 12`, `SIZE = 1 << BITS`, `A, B = 1, 2`: what a name stands for where it comes first."""
+    named: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            (target, *_) = node.targets if isinstance(node, ast.Assign) else [node.target]
+            targets, values = (getattr(each, "elts", [each]) for each in (target, node.value))
+            for one, given in zip(targets, values, strict=False):
+                value = _value(given, named)
+                if isinstance(one, ast.Name) and value is not None:
+                    named.setdefault(one.id, value)
+    return named
+
+
+def _value(node: ast.AST | None, named: Mapping[str, int]) -> int | None:
+    """Of an expression of whole numbers and of names for them; None: it is another one, or too large."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return named.get(name)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in COMPUTED:
+            parts = [_value(each, named) for each in (left, right)]
+            if None in parts or (type(sign) in GROWING_FAST and not 0 <= (parts[1] or 0) <= SHIFT_MOST):
+                return None
+            return COMPUTED[type(sign)](*parts)
+        case _:
+            return None
+
+
 @cache
 def numbers_in(path: str) -> frozenset[int]:
-    """Expressions of numbers alone, such as `5 * 1000` or `1 << 12`, are computed; those in texts are found if they
-    stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a port, a docstring.
+    """Expressions of numbers, and of names for them, such as `5 * 1000` or `1 << BITS`, are computed; those in texts
+    are found if they stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a
+    port, a docstring.
     """
     tree = _WithoutTimes().visit(ast.parse(Path(path).read_bytes(), path))
-    return frozenset(_numbers(compile(tree, path, "exec", dont_inherit=True, optimize=WITHOUT_DOCSTRINGS)))
+    named = _named_numbers(tree)
+    computed = (_value(each, named) for each in ast.walk(tree) if isinstance(each, ast.BinOp))
+    written = _numbers(compile(tree, path, "exec", dont_inherit=True, optimize=WITHOUT_DOCSTRINGS))
+    return frozenset(written) | {abs(each) for each in computed if each is not None}
 
 
 @cache

@@ -28,6 +28,7 @@ HUNDREDS_OF_CHECKPOINTS: Final = 600  # the same, and some more while a zombie i
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
 MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least twelve chunks of up to 600 rows
 LARGE_VALUE_CHARACTERS: Final = 3 << 20  # four such rows for each sink in each checkpoint
+DAY_MS: Final = 86_400_000
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
 MANY_KEYS_BATCH_ROWS: Final = 400  # the second batch of a checkpoint repeats the keys of the first: 400 for each sink
@@ -173,8 +174,10 @@ def make_row_with_shared_key(split: int, offset: int) -> Row:
 
 
 def make_row_of_far_larger_data(split: int, offset: int) -> Row:
+    """Thousands of rows have one event time, as where it is a date."""
     row = make_row(split, offset)
-    return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=offset * 1000)
+    time = offset // FAR_LARGER_BATCH_ROWS * DAY_MS
+    return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=time)
 
 
 def make_row_of_large_value(split: int, offset: int) -> Row:

@@ -48,7 +48,8 @@ FLOORS_INSIDE: Final = (  # the same, within one folder; what is not listed ther
     ),
     (
         ("chaos/points.py", "chaos/schedule.py", "chaos/clock.py"),
-        ("chaos/messages", "chaos/shared", "chaos/processes"),
+        ("chaos/shared", "chaos/processes"),
+        ("chaos/messages",),
         ("chaos/system_calls",),
         ("chaos/faults",),
         ("chaos/services",),

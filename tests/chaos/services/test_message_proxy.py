@@ -6,6 +6,7 @@ The tests wait for replies, never for a time: a busy machine changes no order.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import socket
 import struct
 import threading
@@ -178,6 +179,34 @@ def test_a_held_request_is_carried_out_after_its_repetition(
     assert 2 == connect().request(END_TXN, 2)
     faults.await_landing()
     assert [2, 1] == [server.carried_out.get(timeout=SOON) for _ in range(2)]
+
+
+def requested_by_a_child(port: int, numbers: list[int]) -> None:
+    client = Client(port)
+    for number in numbers:
+        client.request(END_TXN, number)
+
+
+@pytest.mark.parametrize(("point", "carried_out"), [("end_txn.request", [1]), ("end_txn.reply", [1, 2])])
+def test_a_sender_is_killed_before_its_request_or_its_reply_arrives(
+    point: str, carried_out: list[int], server: NumberServer, proxy: tuple[MessageFaults, int]
+) -> None:
+    faults, port = proxy
+    faults.arm([armed(point, 2, "kill-sender")])
+    child = multiprocessing.get_context("fork").Process(target=requested_by_a_child, args=(port, [1, 2, 3]))
+    child.start()
+    child.join()
+    assert -signal.SIGKILL == child.exitcode
+    assert carried_out == [server.carried_out.get(timeout=SOON) for _ in carried_out]
+    assert server.carried_out.empty()
+
+
+def test_what_is_no_descendant_of_the_process_that_has_armed_it_only_loses_its_connection(
+    faults: MessageFaults, connect: Connect
+) -> None:
+    faults.arm([armed("end_txn.request", 1, "kill-sender")])
+    assert connect().request(END_TXN, 1) is None
+    assert [armed("end_txn.request", 1, "kill-sender")] == [*faults.status().injected]
 
 
 @pytest.mark.slow

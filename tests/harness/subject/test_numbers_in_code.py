@@ -28,6 +28,17 @@ def test_widths_of_padded_numbers_are_those_of_formats_and_of_calls(tmp_path: Pa
     assert [3, 4, 5, 7, 8, 9] == widths_of_padded_numbers([str(file)])
 
 
+def test_numbers_are_computed_from_names_for_them(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(
+        "SPLIT_BITS, BITS = 10, 12\nMASK: int = (1 << BITS) - 1\n"
+        "class Sink:\n    SIZE = 5 * 1000\n    def id(self, row):\n"
+        "        return row.time << (SPLIT_BITS + BITS) | row.split << BITS | row.offset & MASK & Sink.SIZE + 1"
+    )
+    assert {4095, 4096, 5000, 5001, 22} <= numbers_in(str(file))
+    assert [1 << 22, 5001, 5000, 1 << 12, 4095] == factors_in([str(file)], 1000, 1 << 62)
+
+
 def test_factors_are_large_numbers_and_powers_of_two_by_which_code_shifts(tmp_path: Path) -> None:
     file = tmp_path / "sink.py"
     file.write_text(
