@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.messages.message_points import BROKER
@@ -10,9 +10,9 @@ from sinkproof.chaos.points import MESSAGE_POINTS
 from sinkproof.chaos.schedule import Fault
 
 
-def message_sites(counts: Mapping[str, int], kind: str, *, every: Iterable[str] = ()) -> Iterator[Fault]:
-    """The first occurrence of each message to which the kind applies; all occurrences of those in `every`."""
-    for point in MESSAGE_POINTS:
+def message_sites(counts: Mapping[str, int], kind: str, *, every: Collection[str] = ()) -> Iterator[Fault]:
+    """All occurrences of the messages in `every`, then the first one of each other to which the kind applies."""
+    for point in sorted(MESSAGE_POINTS, key=lambda point: point not in every):
         if KINDS[kind].applies(BROKER, point):
             passed = counts.get(point, 0)
             most = passed if point in every else min(passed, 1)

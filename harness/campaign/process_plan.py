@@ -140,6 +140,12 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.FOREIGN_CODE,),
     ),
     Stage(
+        name="zombies within commits that go on dozens of checkpoints later, or hundreds",
+        schedules=interleavings.zombies_within_commits_much_later,
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
+    Stage(
         name="attempts that hang, and are killed after their replacement",
         schedules=interleavings.hanging_attempts,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.schedule import STANDARD, ScheduleError
@@ -76,7 +77,16 @@ OF_PARTITIONS: Final = (
     *("foreachPartition", "mapPartitions", "mapPartitionsWithIndex", "mapInPandas", "mapInArrow"),
 )
 OF_CACHES: Final = ("cache", "persist", "localCheckpoint")
-OF_SHUFFLES: Final = ("repartition", "repartitionByRange", "groupBy", "groupby", "distinct", "dropDuplicates", "Window")
+OF_SHUFFLES: Final = (
+    *("repartition", "repartitionByRange", "repartitionById", "groupBy", "groupby", "distinct", "Window", "agg"),
+    *("dropDuplicates", "drop_duplicates", "orderBy", "rollup", "cube", "groupingSets", "pivot"),
+    *("intersect", "intersectAll", "subtract", "exceptAll", "groupByKey", "reduceByKey"),
+)
+SHUFFLING: Final = re.compile(  # in SQL; and calls of `sort` and `join` that are none of lists, texts or paths
+    r"\b(?:group|order|distribute)\s+by\s|\bselect\s+distinct\s|\bjoin\s+\w+\s+(?:on|using)\b|\bover\s*\("
+    r"|\.sort\(\s*(?!\)|key\s*=|reverse\s*=)|(?<!path)\.join\(\s*\w+\s*,",
+    re.IGNORECASE,
+)
 LATER_IDS: Final = {f"batch-ids-{10**width - 2}": 10**width - 2 for width in range(1, 7)}  # the third has a digit more
 # Batches of one row. The last query is for batch numbers that are padded to three digits.
 LONG_QUERIES: Final[Mapping[str, int]] = {f"batches-{batches}": batches for batches in (40, 150, 500, 1020)}
@@ -253,7 +263,9 @@ def jobs_for(files: Collection[str]) -> list[str]:
     many chunks of a batch come as batches, and a name made of both numbers may be that of another chunk.
     """
     named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES, OTHER_ORDER_JOB: OF_SHUFFLES}
-    of_names = [job for job, names in named.items() if has_name(files, *names)]
+    of_names = {job: None for job, names in named.items() if has_name(files, *names)}
+    if any(SHUFFLING.search(Path(file).read_text(errors="replace")) for file in files):
+        of_names[OTHER_ORDER_JOB] = None
     return [*of_names, *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
 
 

@@ -23,7 +23,10 @@ from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.generators.requests_sent import further_requests
 from sinkproof.subject.names_in_code import LOCKS, has_name
+from sinkproof.subject.numbers_in_code import has_number_between
 from sinkproof.workload.job_names import (
+    DOZENS_OF_CHECKPOINTS_JOB,
+    HUNDREDS_OF_CHECKPOINTS_JOB,
     IN_CONTAINERS_JOB,
     LATE_FIRST_ROWS_JOB,
     LATE_SETTLING_JOB,
@@ -35,7 +38,7 @@ from sinkproof.workload.job_names import (
     THREE_TO_TWO_JOB,
     TOGETHER,
 )
-from sinkproof.workload.rows import SINKS
+from sinkproof.workload.rows import FORGOTTEN_IN_DOZENS, HUNDREDS_OF_CHECKPOINTS, MANY_CHECKPOINTS, SINKS
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
@@ -43,6 +46,11 @@ FIRST_SINK: Final = "sink[0]"
 SENT: Final = "socket.send"
 BETWEEN_EFFECTS: Final = ("kill-job", "error", "unanswered", "stop")
 FIRST_DECISION: Final = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+# Checkpoints that a sink may remember, and the job in which a zombie goes on after more.
+REMEMBERED: Final = (
+    (MANY_CHECKPOINTS - 1, FORGOTTEN_IN_DOZENS, DOZENS_OF_CHECKPOINTS_JOB),
+    (FORGOTTEN_IN_DOZENS + 1, HUNDREDS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS_JOB),
+)
 FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
 
@@ -97,6 +105,16 @@ def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
     late = () if campaign.has_breakable_service else (SLOW_DETECTION_JOB, LATE_FIRST_ROWS_JOB)
     jobs = (STANDARD, *late)
     yield from (Schedule((fault,), job=job) for job in jobs for fault in faults)
+
+
+def zombies_within_commits_much_later(campaign: CampaignView) -> Iterator[Schedule]:
+    """They go on when their successors have removed the notes of what is committed: after as many checkpoints as a
+    number in the code says.
+    """
+    for least, most, job in REMEMBERED:
+        if has_number_between(campaign.runner.files, least, most):
+            faults = within(campaign.traced_baseline, "notify_complete", "stop")
+            yield from (Schedule((fault,), job=job) for fault in faults)
 
 
 def hanging_attempts(campaign: CampaignView) -> Iterator[Schedule]:

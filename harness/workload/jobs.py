@@ -120,6 +120,7 @@ from sinkproof.workload.wall_clocks import CLOCKS_SET_BACK, DAY_BEFORE, DAYS_PAS
 ZOMBIE_LATE_MS: Final = 40  # suspended for; a new generation completes its first checkpoint within 39 of the death
 LATE: Final = Timing(suspended=ZOMBIE_LATE_MS)  # zombies are
 ZOMBIE_VERY_LATE_MS: Final = 110  # in the job with many checkpoints one more is complete every 8 ms
+ZOMBIE_AFTER_DOZENS_MS: Final = 440
 ZOMBIE_AFTER_HUNDREDS_MS: Final = 4920  # six hundred checkpoints are complete by then
 SLOW_DETECTION_MS: Final = 16  # within 10 ms a checkpoint with all votes is complete, and sinks are notified
 # The slowest channel takes 20 ms longer than the fastest, three times what a source needs for two batches: barriers
@@ -182,7 +183,11 @@ EVERY_JOB: Final = {
         source=MANY_CHECKPOINTS_INPUT,
         timing=Timing(suspended=ZOMBIE_VERY_LATE_MS),
     ),
-    DOZENS_OF_CHECKPOINTS_JOB: _spec("sixty checkpoints", source=DOZENS_OF_CHECKPOINTS_INPUT),
+    DOZENS_OF_CHECKPOINTS_JOB: _spec(
+        "sixty checkpoints; a suspended attempt resumes after fifty of them",
+        source=DOZENS_OF_CHECKPOINTS_INPUT,
+        timing=Timing(suspended=ZOMBIE_AFTER_DOZENS_MS),
+    ),
     HUNDREDS_OF_CHECKPOINTS_JOB: _spec(
         "six hundred checkpoints; a suspended attempt resumes after them",
         source=HUNDREDS_OF_CHECKPOINTS_INPUT,

@@ -24,6 +24,7 @@ RECENT_APART_MS: Final = (100 * 60 * 1000, 1000)
 EVENTS_APART_MS: Final = 7 * 3600 * 1000  # of one split: a checkpoint's rows fall into several hours, and into two days
 MANY_CHECKPOINTS: Final = 12  # each batch has one row
 DOZENS_OF_CHECKPOINTS: Final = 60
+FORGOTTEN_IN_DOZENS: Final = 50  # of them, while a zombie is suspended
 HUNDREDS_OF_CHECKPOINTS: Final = 600  # the same, and some more while a zombie is replaced
 LARGE_BATCH_ROWS: Final = 600  # each split has two such batches in each of three checkpoints
 MANY_CHUNKS_BATCH_ROWS: Final = 12 * LARGE_BATCH_ROWS // 2  # the same: at least twelve chunks of up to 600 rows

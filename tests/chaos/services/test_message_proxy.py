@@ -225,9 +225,9 @@ def test_sites_are_each_end_of_a_transaction_and_the_first_of_other_messages() -
     counts = {"end_txn.request": 2, "produce.request": 5, "init_producer.request": 1}
     found = [str(fault) for fault in message_sites(counts, "drop", every=["end_txn.request"])]
     assert [
-        "broker[1].init_producer.request#1=drop",
-        "broker[1].produce.request#1=drop",
         "broker[1].end_txn.request#1=drop",
         "broker[1].end_txn.request#2=drop",
+        "broker[1].init_producer.request#1=drop",
+        "broker[1].produce.request#1=drop",
     ] == found
     assert ["broker[1].end_txn.request#1=hold"] == [str(fault) for fault in message_sites(counts, "hold")]

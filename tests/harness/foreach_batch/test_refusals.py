@@ -135,6 +135,26 @@ def test_code_that_names_partitions_or_caches_gets_their_queries(tmp_path: Path)
     assert [[], ["many-partitions"], ["many-partitions", "lost-blocks"]] == found
 
 
+@pytest.mark.parametrize(
+    ("text", "shuffles"),
+    [
+        ("df.orderBy('key')", True),
+        ("df.sort('key', F.desc('value'))", True),
+        ("df.join(known, 'key')", True),
+        ("df.drop_duplicates(['key'])", True),
+        ("spark.sql('SELECT key FROM rows GROUP BY key')", True),
+        ("df.selectExpr('row_number() OVER (PARTITION BY split ORDER BY offset)')", True),
+        ("spark.sql('SELECT 1 FROM a LEFT JOIN b USING (key)')", True),
+        ("try:\n    rows.sort(key=len); rows.sort()\nexcept OSError:\n    pass", False),
+        ("','.join(map(str, rows)); os.path.join(folder, name)", False),
+    ],
+)
+def test_rows_come_in_another_order_where_code_shuffles(text: str, shuffles: bool, tmp_path: Path) -> None:
+    file = tmp_path / "function.py"
+    file.write_text(text)
+    assert shuffles is ("other-shuffle-order" in jobs_for([str(file)]))
+
+
 @pytest.mark.parametrize(("text", "needs"), [("F.hash('split')", True), ("rows[:5000]", True), ("rows[:50]", False)])
 def test_digests_and_large_numbers_need_far_larger_batches(text: str, needs: bool, tmp_path: Path) -> None:
     file = tmp_path / "function.py"
