@@ -76,7 +76,8 @@ OF_PARTITIONS: Final = (
     *("monotonically_increasing_id", "spark_partition_id", "partitionId", "getNumPartitions", "glom"),
     *("foreachPartition", "mapPartitions", "mapPartitionsWithIndex", "mapInPandas", "mapInArrow"),
 )
-OF_CACHES: Final = ("cache", "persist", "localCheckpoint")
+OF_CACHES: Final = ("cache", "persist", "localCheckpoint", "cacheTable")
+CACHING: Final = re.compile(r"\bcache\s+(?:lazy\s+)?table\s", re.IGNORECASE)  # in SQL
 OF_SHUFFLES: Final = (
     *("repartition", "repartitionByRange", "repartitionById", "groupBy", "groupby", "distinct", "Window", "agg"),
     *("dropDuplicates", "drop_duplicates", "orderBy", "rollup", "cube", "groupingSets", "pivot"),
@@ -262,10 +263,12 @@ def jobs_for(files: Collection[str]) -> list[str]:
     """Those that matter to code that names partitions, what is cached, or shuffles, or has the size of a chunk: then as
     many chunks of a batch come as batches, and a name made of both numbers may be that of another chunk.
     """
+    patterns = {LOST_BLOCKS_JOB: CACHING, OTHER_ORDER_JOB: SHUFFLING}
     named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES, OTHER_ORDER_JOB: OF_SHUFFLES}
     of_names = {job: None for job, names in named.items() if has_name(files, *names)}
-    if any(SHUFFLING.search(Path(file).read_text(errors="replace")) for file in files):
-        of_names[OTHER_ORDER_JOB] = None
+    for file in files:
+        text = Path(file).read_text(errors="replace")
+        of_names |= {job: None for job, pattern in patterns.items() if pattern.search(text)}
     return [*of_names, *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.kill_sender import KILL_SENDER
 from sinkproof.chaos.faults.message_sites import message_sites
 from sinkproof.chaos.faults.toxics import TOXICS
 from sinkproof.chaos.messages.message_points import LATE
@@ -21,7 +22,7 @@ DECIDED: Final = {"write.after", "checkpoint.persist.after"}  # rows are in flig
 # The messages at which each kind is injected each time; at others, the first time. A delay takes seconds, and a client
 # handles a late reply as it handles a late request.
 EACH_OF: Final = {
-    "kill-sender": ("end_txn.request", "end_txn.reply"),
+    KILL_SENDER.word: ("end_txn.request", "end_txn.reply"),
     "drop": ("end_txn.request", "end_txn.reply"),
     "hold": ("end_txn.request",),
     "double": ("end_txn.request",),
@@ -39,6 +40,8 @@ def message_faults(campaign: CampaignView) -> Iterator[Schedule]:
     for proxy in proxies:
         counts.update(proxy.status().counts)
     kinds = [kind for kind in EACH_OF if kind != LATE or campaign.contract.offers("late_requests")]
+    if campaign.runner.scratch.services.network() is not None:
+        kinds.remove(KILL_SENDER.word)  # the connection to the broker is not that of the sender then
     faults = in_turn(message_sites(counts, kind, every=EACH_OF[kind]) for kind in kinds)
     yield from (Schedule((fault,)) for fault in faults)
 

@@ -16,6 +16,8 @@ PUBLISHED: Final[set[tuple[str, int, int]]] = set()
 
 
 class MarkedSink:
+    trusts = "read_committed"
+
     def __init__(self, options: dict[str, Any], topic: str) -> None:
         self.options, self.topic = options, topic
         self.rows: list[tuple[Any, ...]] = []
@@ -40,7 +42,7 @@ class MarkedSink:
                     self.publish(subtask, checkpoint, rows)
 
     def marks(self) -> set[str]:
-        only_committed = {"group.id": "none", "isolation.level": "read_committed", "enable.partition.eof": True}
+        only_committed = {"group.id": "none", "isolation.level": self.trusts, "enable.partition.eof": True}
         consumer = Consumer({**self.options, **only_committed, "enable.auto.commit": False, "log_level": 2})
         consumer.assign([TopicPartition(f"{self.topic}-marks", 0, 0)])
         found: set[str] = set()
@@ -83,6 +85,12 @@ class RemembersBeforeSink(MarkedSink):
             super().publish(subtask, checkpoint, rows)
 
 
+class TrustsEveryMarkSink(MarkedSink):
+    """Wrong: a mark of a transaction that was aborted says nothing."""
+
+    trusts = "read_uncommitted"
+
+
 class Marked:
     claims = "EXACTLY_ONCE"
     make: type[MarkedSink] = MarkedSink
@@ -105,3 +113,7 @@ class Marked:
 
 class RemembersBefore(Marked):
     make = RemembersBeforeSink
+
+
+class TrustsEveryMark(Marked):
+    make = TrustsEveryMarkSink

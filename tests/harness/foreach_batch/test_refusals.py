@@ -135,6 +135,13 @@ def test_code_that_names_partitions_or_caches_gets_their_queries(tmp_path: Path)
     assert [[], ["many-partitions"], ["many-partitions", "lost-blocks"]] == found
 
 
+def test_blocks_are_lost_where_code_caches_tables(tmp_path: Path) -> None:
+    file = tmp_path / "function.py"
+    for text in ("spark.catalog.cacheTable('rows')", "spark.sql('CACHE LAZY TABLE rows AS SELECT 1')"):
+        file.write_text(text)
+        assert ["lost-blocks"] == jobs_for([str(file)])
+
+
 @pytest.mark.parametrize(
     ("text", "shuffles"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from sinkproof.subject.services_in_use import ServicesInUse
 from ...support.real_services import end_own_services
 
 pytestmark = [pytest.mark.slow]
+SINKS = Path(__file__).parents[2] / "support/kafka_sinks.py"
 OF_BROKERS = (
     "sink[0].commit.before#1=service-kill",
     "checkpoint.persist.after#1=service-stop",
@@ -37,6 +39,8 @@ OF_MESSAGES = (
     "broker[1].end_txn.request#3=hold",
     "broker[1].end_txn.request#2=double",
     "broker[1].end_txn.reply#1=delay",
+    "broker[1].end_txn.request#2=kill-sender",
+    "broker[1].end_txn.reply#1=kill-sender",
     "broker[1].produce.reply#1=drop",
     "broker[1].add_partitions.request#1=drop",
     "broker[1].init_producer.reply#1=drop",
@@ -92,6 +96,20 @@ def test_a_lost_answer_convicts_a_sink_that_sends_again(runner: ProcessRunner) -
     with runner_of(check(locator_of(contract), contract)) as made:
         run_result = made.run(parse("broker[1].end_txn.reply#1=drop"))
     assert "O2" in {anomaly.oracle for anomaly in run_result.anomalies}
+
+
+@pytest.mark.parametrize(("name", "oracles"), [("TrustsEveryMark", {"O1"}), ("Marked", set())])
+def test_a_death_within_one_call_convicts_what_trusts_marks_of_open_transactions(
+    name: str, oracles: set[str], runner: ProcessRunner
+) -> None:
+    """The client sends rows, and the request to commit them, within one call: no line lies between."""
+    runner.run(Schedule())  # starts the broker, whichever test comes first
+    with runner_of(load(f"{SINKS}:{name}")) as made:
+        campaign = ProcessCampaign(made, CampaignResults(contract=made.contract, shell="process"))
+        first = next(message_faults(campaign))
+        run_result = made.run(first)
+    assert "broker[1].end_txn.request#1=kill-sender" == str(first)
+    assert (first.faults, oracles) == (run_result.struck, {anomaly.oracle for anomaly in run_result.anomalies})
 
 
 def test_the_broker_names_the_transaction_that_hides_rows(runner: ProcessRunner) -> None:
