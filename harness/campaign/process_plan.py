@@ -6,7 +6,6 @@ a user's sink whatever the budget; the last stages run as far as the budget allo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -22,24 +21,22 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.simulated_plan import REGISTERED_FAULTS
 from sinkproof.campaign.stage import WALL_CLOCK_STAGE, Need, Plan, Stage
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE
-from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import combinations, high_yield, interleavings, rare, service_faults, single_faults
+from sinkproof.generators import (
+    combinations,
+    high_yield,
+    interleavings,
+    longest_commits,
+    rare,
+    service_faults,
+    single_faults,
+)
 from sinkproof.generators.deaths_beside_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_after_errors, zombies_and_deaths, zombies_waited_for
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.subject.numbers_in_code import long_wait_seconds
-from sinkproof.workload.job_names import JOBS
 
-# In this time several hundred schedules run, or some dozens where the sink uses a slow library.
-PART_SECONDS_MOST: Final = 30.0
-
-
-def beside_a_reader(campaign: Campaign) -> Iterator[Schedule]:
-    """The certifying jobs, and whole-job crashes in recoveries in which subtasks restore states of others."""
-    yield from (Schedule(job=job) for job in JOBS)
-    if not campaign.has_breakable_service:
-        yield from interleavings.crashes_within_rescaled_recoveries(campaign)
+PART_SECONDS_MOST: Final = 30.0  # hundreds of schedules, or some dozens where the sink uses a slow library
 
 
 KILLS_AND_MESSAGES: Final[Plan] = (  # also the first part of the Spark shell's plan
@@ -140,7 +137,7 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.FOREIGN_CODE,),
     ),
     Stage(
-        name="zombies within commits that go on dozens of checkpoints later, or hundreds",
+        name="zombies within commits that go on many checkpoints later",
         schedules=interleavings.zombies_within_commits_much_later,
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
@@ -225,7 +222,12 @@ HIGH_YIELD: Final[Plan] = (
         schedules=single_faults.errors_in_reused_processes,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
-    Stage(name="concurrent reader", schedules=beside_a_reader, concurrent_reader=True, needs=(Need.CONCURRENT_READER,)),
+    Stage(
+        name="concurrent reader",
+        schedules=interleavings.beside_a_reader,
+        concurrent_reader=True,
+        needs=(Need.CONCURRENT_READER,),
+    ),
     Stage(
         name="rare situations beside a service",
         explore=ProcessCampaign.meet_rare_situations_beside_a_service,
@@ -253,9 +255,15 @@ HIGH_YIELD: Final[Plan] = (
     Stage(name="kill at each line, each time in a commit", schedules=single_faults.kills_at_lines, whole=True),
     Stage(
         name="kill at each line of the longest of many commits",
-        schedules=single_faults.kills_in_the_longest_of_many_commits,
+        schedules=longest_commits.kills_in_the_longest_of_many_commits,
         needs=(Need.FOREIGN_CODE,),
         required=True,
+    ),
+    Stage(
+        name="pause at each line of the longest of many commits",
+        schedules=longest_commits.pauses_in_the_longest_of_many_commits,
+        seconds_most=PART_SECONDS_MOST,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
         name="SIGTERM at each line",

@@ -44,7 +44,7 @@ from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import SILENT, Progress
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.heartbeat import heartbeat, while_it_moves
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 from sinkproof.subject.services_in_use import ServicesInUse
@@ -110,6 +110,7 @@ def try_again(contract: Contract, task: Task, *, progress: Progress) -> RunResul
             with (
                 simulated_query(contract, scratch, progress=progress) as query,
                 _watched_if_needed(contract, scratch, schedule, progress=progress) as inside,
+                heartbeat(str(schedule), while_it_moves(lambda: query.reached, progress.report)),
             ):
                 return followed(query, schedule, inside=inside)[0]
         with closing(StreamingRunner(contract, scratch, hang_seconds=task.hang_seconds, progress=progress)) as runner:

@@ -7,6 +7,7 @@ simulated one has the other queries of `QUERIES`, too.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInpu
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.names_in_code import has_name
-from sinkproof.subject.numbers_in_code import chunk_sizes, has_number_between, makes_digests
+from sinkproof.subject.numbers_in_code import chunk_sizes, factors_apart, has_number_between, makes_digests
 from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
@@ -37,7 +38,15 @@ from sinkproof.workload.job_names import (
 )
 from sinkproof.workload.jobs import EVERY_JOB, INPUTS, OUTAGE_SECONDS
 from sinkproof.workload.ledger import Identity, Ledger
-from sinkproof.workload.made_jobs import CHUNK_MOST, TIMES, TWELVE_TIMES, made_job, twelve_chunks_name
+from sinkproof.workload.made_jobs import (
+    APART,
+    CHUNK_MOST,
+    TIMES,
+    TWELVE_TIMES,
+    apart_name,
+    made_job,
+    twelve_chunks_name,
+)
 from sinkproof.workload.rows import (
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
@@ -67,6 +76,7 @@ FAR_LARGER_BATCH_ROWS: Final = 40_000
 RETRIED_TASK_JOB: Final = "retried-task"
 SMALLER_CLUSTER_JOB: Final = "smaller-cluster"
 NULL_KEYS_JOB: Final = "null-keys"
+LINE_SEPARATORS_JOB: Final = "line-separators"
 MANY_PARTITIONS_JOB: Final = "many-partitions"
 LOST_BLOCKS_JOB: Final = "lost-blocks"
 OTHER_ORDER_JOB: Final = "other-shuffle-order"
@@ -163,8 +173,10 @@ def _of_one_row_each(batches: int) -> Query:
 
 
 @cache
-def _of_twelve_batches(job: str) -> Query:
+def _made_query(job: str) -> Query:
     _, source = made_job(job)
+    if job.startswith(APART):
+        return _in_equal_batches(source, "offsets of the two splits are a number in the code apart")
     sentence = "twelve batches, each of twelve chunks of a size that is a number in the code"
     return Query(sentence=sentence, ledger=Ledger(source), batches=TIMES * (source.batch_rows,))
 
@@ -183,6 +195,7 @@ QUERIES: Final[Mapping[str, Query]] = {
         "keys and values are empty, or of 100 characters, hold quotes, commas, slashes, line ends, control characters; "
         "keys differ in one character; event times are out of order",
     ),
+    LINE_SEPARATORS_JOB: _in_equal_batches(EDGE_CASE_INPUT, "the same, and values hold separators of lines of Unicode"),
     SHARED_KEYS_JOB: replace(
         _in_equal_batches(SHARED_KEYS_INPUT, "the second split has the rows of the first, later; keys of digits"),
         split_by_split=True,
@@ -227,8 +240,8 @@ QUERIES: Final[Mapping[str, Query]] = {
 
 
 def named_query(job: str) -> Query:
-    if job.startswith(TWELVE_TIMES):
-        return _of_twelve_batches(job)
+    if job.startswith((TWELVE_TIMES, APART)):
+        return _made_query(job)
     if job not in QUERIES:
         raise ScheduleError(f"there is no job {job!r} of foreachBatch functions; known: {', '.join(QUERIES)}")
     return QUERIES[job]
@@ -241,8 +254,8 @@ def anomalies_of(
     that was not recorded. `rows`, `ordered`: as the contract claims. `fields`: that the reader shows, as a run without
     faults tells. `job`: names the batches; some of them the function may refuse by an error.
     """
-    if job == NULL_KEYS_JOB and ending.unreadable:
-        return ()  # Spark's JSON leaves out what is NULL, so that the column is not there
+    if job in (NULL_KEYS_JOB, LINE_SEPARATORS_JOB) and ending.unreadable:
+        return ()  # Spark's JSON leaves out what is NULL, and leaves such separators in, at which a reader may split
     seen = replace(ending, finished=not ending.failure, kinds=[REFUSABLE] if job in MAY_BE_REFUSED else [])
     found = judge(named_query(job).ledger, seen, rows=rows, ordered=ordered, fields=fields)
     return still_promised(found, seen, claims=NO_CLAIM)
@@ -261,7 +274,8 @@ def frame_of_batch(session: SparkSession, query: Query, batch: int, *, is_restar
 
 def jobs_for(files: Collection[str]) -> list[str]:
     """Those that matter to code that names partitions, what is cached, or shuffles, or has the size of a chunk: then as
-    many chunks of a batch come as batches, and a name made of both numbers may be that of another chunk.
+    many chunks of a batch come as batches, and a name made of both numbers may be that of another chunk. Or has a
+    factor by which a number is made of split and offset, or splits lines.
     """
     patterns = {LOST_BLOCKS_JOB: CACHING, OTHER_ORDER_JOB: SHUFFLING}
     named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES, OTHER_ORDER_JOB: OF_SHUFFLES}
@@ -269,7 +283,21 @@ def jobs_for(files: Collection[str]) -> list[str]:
     for file in files:
         text = Path(file).read_text(errors="replace")
         of_names |= {job: None for job, pattern in patterns.items() if pattern.search(text)}
-    return [*of_names, *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
+    if _splits_lines(files):
+        of_names[LINE_SEPARATORS_JOB] = None
+    return [*of_names, *map(apart_name, factors_apart(files)), *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
+
+
+def _splits_lines(files: Collection[str]) -> bool:
+    """Elsewhere than in the reader, which may be wrong where the function is right."""
+    trees = (ast.parse(Path(file).read_bytes()) for file in files)
+    functions = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return any(
+        getattr(node, "attr", "") == "splitlines"
+        for function in functions
+        if function.name != "committed"
+        for node in ast.walk(function)
+    )
 
 
 def jobs_of_large_chunks(files: Collection[str]) -> list[str]:

@@ -42,7 +42,7 @@ from sinkproof.foreach_batch.simulated_batches import SimulatedQuery, Trail
 from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.foreach_batch.watched_query import NotRun
 from sinkproof.reports.document import ClosureResult
-from sinkproof.subject.heartbeat import heartbeat
+from sinkproof.subject.heartbeat import heartbeat, while_it_moves
 from sinkproof.subject.numbers_in_code import counts_in_bytes, has_number_between, widths_of_padded_numbers
 from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import reachable_in
@@ -87,7 +87,6 @@ class SimulatedFunctionCampaign(Campaign):
         self.query, self.deadline, self.copies, self.watch, self.drivers = query, deadline, copies, watch, drivers
         self.trails: dict[str, Trail] = {}  # by job, of runs of other batches without faults
         self.ends = ends
-        self._reached = 0  # points, when a run was last seen to be alive
         self.usual = Experiment()  # the run without faults, and what it passed
         self.seconds_of_batch = 0.0
         self.exploration = Exploration(query, should_stop=lambda: deadline.over, step=self._begin_state)
@@ -178,18 +177,12 @@ class SimulatedFunctionCampaign(Campaign):
     def play(self, schedule: Schedule, *, lines: bool = False, concurrent_reader: bool = False) -> RunResult:
         self.stop_if_asked()
         self.results.report(str(schedule))
-        with heartbeat(str(schedule), self._report_if_alive):
+        with heartbeat(str(schedule), while_it_moves(lambda: self.query.reached, self.results.report)):
             result, trail = followed(self.query, schedule, results=self.results)
         self.results.note_calls(schedule, trail)
         if not schedule.faults:
             self.trails[schedule.job] = trail
         return result
-
-    def _report_if_alive(self, what: str) -> None:
-        """A run of many rows is no hang while it reaches further points."""
-        before, self._reached = self._reached, self.query.reached
-        if before != self._reached:
-            self.results.report(what)
 
     def other_batches(self) -> Iterator[Schedule]:
         """Each query without a fault, and most with a death before a commit."""

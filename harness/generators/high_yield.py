@@ -36,7 +36,7 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.subject.numbers_in_code import chunk_sizes, factors_in, numbers_between, widths_of_padded_numbers
+from sinkproof.subject.numbers_in_code import chunk_sizes, factors_apart, numbers_between, widths_of_padded_numbers
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     DAYLIGHT_SAVING_JOB,
@@ -69,7 +69,6 @@ from sinkproof.workload.job_names import (
     YEAR_END_JOB,
 )
 from sinkproof.workload.made_jobs import (
-    APART_MOST,
     CHUNK_MOST,
     EXACT_MOST,
     apart_name,
@@ -78,7 +77,7 @@ from sinkproof.workload.made_jobs import (
     subtasks_name,
     twelve_chunks_name,
 )
-from sinkproof.workload.rows import BASES, SINKS
+from sinkproof.workload.rows import SINKS
 
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
 RACING_TIMERS: Final = IMPATIENT_THREADS_JOB + TOGETHER + RACING_THREADS_JOB
@@ -90,7 +89,6 @@ DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, 
 # Not each case is a statement of its own.
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
 SIZE_LEAST, SIZES_MOST = 2, 6
-FACTOR_LEAST, FACTORS_MOST = 1 << 10, 4
 MANY_SPLITS, SUBTASKS_OF_THREE_DIGITS = 40, 102
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
@@ -205,8 +203,7 @@ def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
     yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
     yield from (Schedule(job=job, orders=(EVERY_STEP,)) for job in (TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB))
     yield Schedule(job=TWELVE_OF_BOTH_JOB)
-    factors = [each for each in factors_in(campaign.runner.files, FACTOR_LEAST, APART_MOST) if each not in BASES]
-    yield from (Schedule(job=apart_name(each)) for each in factors[:FACTORS_MOST])
+    yield from (Schedule(job=apart_name(each)) for each in factors_apart(campaign.runner.files))
     yield from (Schedule(faults, job=splits_name(MANY_SPLITS)) for faults in ((), (decided[0],)))
 
 

@@ -28,6 +28,7 @@ from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
     IN_CONTAINERS_JOB,
+    JOBS,
     LATE_FIRST_ROWS_JOB,
     LATE_SETTLING_JOB,
     OTHER_HOSTS_JOB,
@@ -37,8 +38,9 @@ from sinkproof.workload.job_names import (
     SPARSE_JOB,
     THREE_TO_TWO_JOB,
     TOGETHER,
+    ZOMBIE_VERY_LATE_JOB,
 )
-from sinkproof.workload.rows import FORGOTTEN_IN_DOZENS, HUNDREDS_OF_CHECKPOINTS, MANY_CHECKPOINTS, SINKS
+from sinkproof.workload.rows import FORGOTTEN_IN_DOZENS, HUNDREDS_OF_CHECKPOINTS, SINKS
 
 IDLE_COMMITS: Final = SPARSE_JOB  # the job in which each checkpoint completes long before the next row
 REMOVED_SUBTASK: Final = "sink[1]"  # after the scale-in
@@ -46,9 +48,11 @@ FIRST_SINK: Final = "sink[0]"
 SENT: Final = "socket.send"
 BETWEEN_EFFECTS: Final = ("kill-job", "error", "unanswered", "stop")
 FIRST_DECISION: Final = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+REMEMBERED_OF_MANY: Final = 5  # of twelve checkpoints, where each subtask has a note of its own
 # Checkpoints that a sink may remember, and the job in which a zombie goes on after more.
 REMEMBERED: Final = (
-    (MANY_CHECKPOINTS - 1, FORGOTTEN_IN_DOZENS, DOZENS_OF_CHECKPOINTS_JOB),
+    (0, REMEMBERED_OF_MANY, ZOMBIE_VERY_LATE_JOB),
+    (REMEMBERED_OF_MANY + 1, FORGOTTEN_IN_DOZENS, DOZENS_OF_CHECKPOINTS_JOB),
     (FORGOTTEN_IN_DOZENS + 1, HUNDREDS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS_JOB),
 )
 FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
@@ -108,12 +112,12 @@ def zombies_within_commits(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def zombies_within_commits_much_later(campaign: CampaignView) -> Iterator[Schedule]:
-    """They go on when their successors have removed the notes of what is committed: after as many checkpoints as a
-    number in the code says.
+    """They go on when their successors have removed the notes of what is committed: after ten checkpoints, or more if a
+    number in the code says so.
     """
+    faults = [*within(campaign.traced_baseline, "notify_complete", "stop")]
     for least, most, job in REMEMBERED:
-        if has_number_between(campaign.runner.files, least, most):
-            faults = within(campaign.traced_baseline, "notify_complete", "stop")
+        if job == ZOMBIE_VERY_LATE_JOB or has_number_between(campaign.runner.files, least, most):
             yield from (Schedule((fault,), job=job) for fault in faults)
 
 
@@ -256,6 +260,13 @@ def faults_in_restored_attempts(campaign: CampaignView) -> Iterator[Schedule]:
     recovery = campaign.run_traced(Schedule((FIRST_DECISION,)))
     for kind in ("kill",) if campaign.has_breakable_service else ("kill", "stop"):
         yield from (Schedule((FIRST_DECISION, fault)) for fault in _when_restored(recovery, kind))
+
+
+def beside_a_reader(campaign: CampaignView) -> Iterator[Schedule]:
+    """The certifying jobs, and whole-job crashes in recoveries in which subtasks restore states of others."""
+    yield from (Schedule(job=job) for job in JOBS)
+    if not campaign.has_breakable_service:
+        yield from crashes_within_rescaled_recoveries(campaign)
 
 
 def _when_restored(recovery: RunResult, kind: str) -> Iterator[Fault]:

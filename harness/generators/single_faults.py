@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -31,11 +30,11 @@ from sinkproof.generators.fault_sites import (
 )
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.interleavings import REMOVED_SUBTASK
+from sinkproof.generators.longest_commits import IN_COMMIT_MOST, longest_commit
 from sinkproof.generators.native_calls import refused_statements
 from sinkproof.generators.requests_sent import requests
 from sinkproof.workload.job_names import (
     LARGE_BATCHES_JOB,
-    MANY_CHECKPOINTS_JOB,
     NULL_CHARACTERS_JOB,
     OTHER_HOSTS_JOB,
     REUSED_PROCESS_JOB,
@@ -51,7 +50,6 @@ ZOMBIES_LATE: Final = (*ZOMBIES_FIRST, "snapshot.before")
 TERMINATED_SLOWLY: Final = ("open.after", "write.after", "snapshot.after", "notify_complete.after")
 RESCALED_AT: Final = ("checkpoint.persist.after", "checkpoint.notify")
 DECLINES_FIRST: Final = 4
-IN_COMMIT_MOST: Final = 60  # passes of lines
 # One attempt pauses so often in a run: with eight pauses a seventh of them do not find their points.
 PAUSES_IN_A_RUN: Final = 4
 REQUESTS_IN_RECOVERY: Final = 12
@@ -274,32 +272,7 @@ def kills_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
     kind, one after the other.
     """
     yield from first_time_at_lines(campaign, kind="kill")
-    yield from (Schedule((fault,)) for fault in evenly(_longest_commit(campaign.traced_baseline), IN_COMMIT_MOST))
-
-
-def kills_in_the_longest_of_many_commits(campaign: CampaignView) -> Iterator[Schedule]:
-    """Each time that a line is executed in the longest commit of twelve, if that is longer than usual: there a sink may
-    merge, or compact, what earlier commits have left.
-    """
-    commit = _longest_commit(campaign.run_traced(Schedule(job=MANY_CHECKPOINTS_JOB)))
-    if len(commit) > len(_longest_commit(campaign.traced_baseline)):
-        yield from (Schedule((fault,), job=MANY_CHECKPOINTS_JOB) for fault in evenly(commit, IN_COMMIT_MOST))
-
-
-def _longest_commit(run: RunResult) -> list[Fault]:
-    """Kills at its lines."""
-    commits: dict[tuple[str, int], list[Fault]] = {}
-    time: Counter[str] = Counter()  # of the commit that an actor is in, or had last
-    inside: set[str] = set()
-    for actor, point, occurrence in passes(run):
-        if point == "notify_complete.before":
-            inside.add(actor)
-            time[actor] += 1
-        elif point == "notify_complete.after":
-            inside.discard(actor)
-        elif actor in inside and is_line(point):
-            commits.setdefault((actor, time[actor]), []).append(Fault(actor, point, occurrence, "kill"))
-    return max(commits.values(), key=len, default=[])
+    yield from (Schedule((fault,)) for fault in evenly(longest_commit(campaign.traced_baseline), IN_COMMIT_MOST))
 
 
 def later_occurrences(campaign: CampaignView) -> Iterator[Schedule]:

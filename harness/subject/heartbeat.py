@@ -15,6 +15,19 @@ def no_report(what: str) -> None:
     """For a process without a parent that watches it."""
 
 
+def while_it_moves(measure: Callable[[], int], report: Report) -> Report:
+    """Reports only if the measure has changed since the last time: a hang goes on being seen."""
+    before = -1
+
+    def report_if_moved(what: str) -> None:
+        nonlocal before
+        last, before = before, measure()
+        if last != before:
+            report(what)
+
+    return report_if_moved
+
+
 @contextmanager
 def heartbeat(what: str, report: Report) -> Iterator[None]:
     """Calls `report` until the block ends. A node starts within seconds, on a busy machine within a minute, and takes

@@ -28,11 +28,14 @@ WAITS_IN_CODE_MOST: Final = 10  # seconds
 SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
 DIGESTS: Final = frozenset(
     {
-        *("hash", "crc32", "crc_hqx", "adler32", "hexdigest", "digest", "hashlib"),
+        *("hash", "crc32", "crc_hqx", "adler32", "hexdigest", "digest", "hashlib", "uuid3", "uuid5"),
+        *("md5", "sha", "sha1", "sha2", "sha224", "sha256", "sha512", "blake2b", "blake2s", "murmurhash", "murmur3"),
         *("xxhash", "xxhash64", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
     }
 )
 CHUNK_LEAST, CHUNK_SIZES_MOST = 2, 2
+FACTOR_LEAST, FACTOR_MOST, FACTORS_MOST = 1 << 10, 1 << 62, 4
+DIGESTS_IN_SQL: Final = re.compile(r"\b(?:hash|hashtext|xxhash64|crc32|md5|sha1?|sha2|sha256)\(", re.IGNORECASE)
 WITHOUT_DOCSTRINGS: Final = 2
 IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
 GROWING: Final = re.compile(
@@ -81,7 +84,9 @@ def long_wait_seconds(files: Collection[str]) -> float:
 
 
 def makes_digests(files: Collection[str]) -> bool:
-    return has_name(files, *DIGESTS)
+    """In Python, or in SQL that stands in it."""
+    in_sql = (DIGESTS_IN_SQL.search(Path(path).read_text(errors="replace")) for path in files)
+    return has_name(files, *DIGESTS) or any(in_sql)
 
 
 def keeps_what_grows_elsewhere(files: Collection[str]) -> bool:
@@ -108,6 +113,11 @@ def factors_in(files: Collection[str], least: int, most: int) -> list[int]:
     return sorted(
         {each for each in found if least <= each <= most} | {*numbers_between(files, least, most)}, reverse=True
     )
+
+
+def factors_apart(files: Collection[str]) -> list[int]:
+    """The largest few, for jobs of which the offsets of two splits are so far apart."""
+    return factors_in(files, FACTOR_LEAST, FACTOR_MOST)[:FACTORS_MOST]
 
 
 @cache

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.error_text import describe_error
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
@@ -24,7 +21,7 @@ from sinkproof.foreach_batch.faults_at_targets import (
     errors_of_libraries,
 )
 from sinkproof.foreach_batch.followed_schedules import follow
-from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES, SimulatedFunctionCampaign
+from sinkproof.foreach_batch.function_campaign import WITHOUT_COPIES
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.watched_query import CallToTarget
@@ -32,6 +29,7 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.reports.document import SourceLine
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.contract import ContractError
+from sinkproof.subject.heartbeat import while_it_moves
 
 from ...support.explored_functions import EndsWhenAsked, EndsWhenFound
 from ...support.struck_functions import campaign, drivers
@@ -202,17 +200,12 @@ def test_lines_of_workers_are_covered(query: Callable[..., SimulatedQuery]) -> N
     assert results.coverage.examined("line(a.py:2)")
 
 
-def test_a_long_run_is_alive_as_long_as_it_reaches_points(query: Callable[..., SimulatedQuery]) -> None:
-    simulated = query("replace")
-    reports: list[str] = []
-    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
-    progress: Any = SimpleNamespace(step=lambda what, kills, schedules: reports.append(what))
-    results.progress = progress
-    campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
-    for reached in (0, 5, 5, 6):
-        simulated.reached = reached
-        campaign._report_if_alive(f"at {reached}")
-    assert ["at 5", "at 6"] == reports
+def test_a_long_run_is_alive_as_long_as_it_reaches_points() -> None:
+    reached, reports = iter([0, 5, 5, 6, 6]), list[str]()
+    report = while_it_moves(lambda: next(reached), reports.append)
+    for number in range(5):
+        report(f"report {number}")
+    assert ["report 0", "report 1", "report 3"] == reports
 
 
 @pytest.mark.parametrize(
