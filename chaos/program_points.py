@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ def program_points(reach: Callable[[str], None]) -> Iterator[None]:
     """
     kind: Any = subprocess.Popen
     start, communicate = kind.__init__, kind.communicate
+    signature = inspect.signature(communicate)
 
     @wraps(start)
     def starting(self: Any, *arguments: Any, **options: Any) -> None:
@@ -27,15 +29,17 @@ def program_points(reach: Callable[[str], None]) -> Iterator[None]:
         reach(STARTED)
 
     @wraps(communicate)
-    def feeding(self: Any, input: Any = None, timeout: float | None = None) -> Any:  # its name there
-        if input and self.stdin and not self._communication_started:
-            sent = min(len(input) - len(input) // 2, FIRST_PART_MOST)
+    def feeding(self: Any, *arguments: Any, **options: Any) -> Any:
+        given = signature.bind(self, *arguments, **options)
+        whole = given.arguments.get("input")
+        if whole and self.stdin and not self._communication_started:
+            sent = min(len(whole) - len(whole) // 2, FIRST_PART_MOST)
             with suppress(BrokenPipeError):  # the program has ended without reading it, which the other call ignores
-                self.stdin.write(input[:sent])
+                self.stdin.write(whole[:sent])
                 self.stdin.flush()
             reach(FED)
-            input = input[sent:]
-        return communicate(self, input, timeout)
+            given.arguments["input"] = whole[sent:]
+        return communicate(*given.args, **given.kwargs)
 
     kind.__init__, kind.communicate = starting, feeding
     try:

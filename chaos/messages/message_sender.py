@@ -44,9 +44,7 @@ def _port(address: str) -> int:
 
 
 def _holds(pid: int, sockets: set[str]) -> bool:
-    with suppress(OSError):  # it has just ended
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                if os.readlink(entry.path) in sockets:
-                    return True
-    return False
+    try:
+        return not sockets.isdisjoint(os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False  # it has just ended, or closed what it had opened

@@ -135,15 +135,20 @@ def _is_shift(node: ast.AST) -> TypeGuard[ast.BinOp]:
 def _named_numbers(tree: ast.AST) -> dict[str, int]:
     """`BITS = 12`, `SIZE = 1 << BITS`, `A, B = 1, 2`: what a name stands for where it comes first."""
     named: dict[str, int] = {}
+    for target, given in _assigned(tree):
+        value = _value(given, named)
+        if isinstance(target, ast.Name) and value is not None:
+            named.setdefault(target.id, value)
+    return named
+
+
+def _assigned(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """(target, value) of each assignment; of those of several, one after the other."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
-            (target, *_) = node.targets if isinstance(node, ast.Assign) else [node.target]
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
             targets, values = (getattr(each, "elts", [each]) for each in (target, node.value))
-            for one, given in zip(targets, values, strict=False):
-                value = _value(given, named)
-                if isinstance(one, ast.Name) and value is not None:
-                    named.setdefault(one.id, value)
-    return named
+            yield from zip(targets, values, strict=False)
 
 
 def _value(node: ast.AST | None, named: Mapping[str, int]) -> int | None:

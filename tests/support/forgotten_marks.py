@@ -1,5 +1,5 @@
-"""SQLite remembers which parts of the last twenty checkpoints are there. Wrong: LooksBefore, whose zombie has looked at
-the fence, goes on when the mark of its part is gone, and puts it there again. Right: LooksWithin, in one transaction.
+"""SQLite remembers which parts of the last twenty checkpoints are there. Wrong: LooksBefore; its zombie has looked
+at the fence, goes on when the mark of its part is gone, and puts it there again. Right: LooksWithin, in a transaction.
 """
 
 from __future__ import annotations

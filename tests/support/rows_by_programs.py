@@ -1,6 +1,6 @@
 """Rows go to a program, which publishes what it has read. Right: WholeParts, which publishes by itself. Wrong, too:
-KilledIsDone, for which a program has failed only if its status is above zero; WhatEndsIsWhole and WhatIsThereIsWhole,
-whose programs get their input in one call, and publish it when it ends, or when it ends and is not empty.
+KilledIsDone, for which a program has failed only if its status is above zero; WhatEndsIsWhole and WhatIsThereIsWhole:
+programs that get their input in one call publish it when it ends, or when it ends and is not empty.
 """
 
 from __future__ import annotations
