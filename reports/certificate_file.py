@@ -131,8 +131,13 @@ class CertificateWriter:
         self._write()
 
     def note(self, text: str) -> None:
-        """A sentence about the run as a whole, such as why it was interrupted."""
+        """A sentence about the run as a whole."""
         self._append("notes", text)
+
+    def ended_early(self, why: str, *, verdict: str) -> None:
+        """The last call of a run that was interrupted: what was violated by then is."""
+        self._document["verdict"] = verdict
+        self.note(why)
 
     def measured(self, measurement: Measurement) -> None:
         self._append("measurements", measurement)

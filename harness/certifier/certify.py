@@ -208,9 +208,9 @@ def _readable_when_interrupted(writer: CertificateWriter, subjects: Mapping[str,
         what = "interrupted" if isinstance(ending, KeyboardInterrupt) else type(ending).__name__
         why = f"ended before it was complete: {what}"
         with suppress(DocumentError):
-            for subject in subjects.values():
-                _write_verdict(writer, replace(subject, ended_before=[]), doubts=[why])  # no budget has ended it
-            writer.note(why)
+            known = (replace(subject, ended_before=[]) for subject in subjects.values())  # no budget has ended it
+            verdicts = [_write_verdict(writer, subject, doubts=[why]) for subject in known]
+            writer.ended_early(why, verdict=merge(verdicts).value)
         raise
 
 

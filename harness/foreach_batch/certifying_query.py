@@ -48,6 +48,7 @@ from sinkproof.workload.made_jobs import (
     twelve_chunks_name,
 )
 from sinkproof.workload.rows import (
+    BASES,
     EDGE_CASE_INPUT,
     EQUAL_ROWS_INPUT,
     FAR_LARGER_INPUT,
@@ -285,7 +286,8 @@ def jobs_for(files: Collection[str]) -> list[str]:
         of_names |= {job: None for job, pattern in patterns.items() if pattern.search(text)}
     if _splits_lines(files):
         of_names[LINE_SEPARATORS_JOB] = None
-    return [*of_names, *map(apart_name, factors_apart(files)), *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
+    apart = map(apart_name, factors_apart(files, known=BASES))
+    return [*of_names, *apart, *_jobs_of_chunks(files, SMALL_CHUNK_MOST)]
 
 
 def _splits_lines(files: Collection[str]) -> bool:

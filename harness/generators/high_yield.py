@@ -77,7 +77,7 @@ from sinkproof.workload.made_jobs import (
     subtasks_name,
     twelve_chunks_name,
 )
-from sinkproof.workload.rows import SINKS
+from sinkproof.workload.rows import BASES, SINKS
 
 SLOW_SPARSE: Final = SPARSE_JOB + TOGETHER + SLOW_THREADS_JOB
 RACING_TIMERS: Final = IMPATIENT_THREADS_JOB + TOGETHER + RACING_THREADS_JOB
@@ -203,7 +203,7 @@ def twelve_sinks(campaign: CampaignView) -> Iterator[Schedule]:
     yield from (Schedule(faults, job=TWELVE_SINKS_JOB) for faults in ((), *((each,) for each in (*decided, second))))
     yield from (Schedule(job=job, orders=(EVERY_STEP,)) for job in (TWELVE_SINKS_JOB, TWELVE_OF_BOTH_JOB))
     yield Schedule(job=TWELVE_OF_BOTH_JOB)
-    yield from (Schedule(job=apart_name(each)) for each in factors_apart(campaign.runner.files))
+    yield from (Schedule(job=apart_name(each)) for each in factors_apart(campaign.runner.files, known=BASES))
     yield from (Schedule(faults, job=splits_name(MANY_SPLITS)) for faults in ((), (decided[0],)))
 
 

@@ -115,9 +115,9 @@ def factors_in(files: Collection[str], least: int, most: int) -> list[int]:
     )
 
 
-def factors_apart(files: Collection[str]) -> list[int]:
-    """The largest few, for jobs of which the offsets of two splits are so far apart."""
-    return factors_in(files, FACTOR_LEAST, FACTOR_MOST)[:FACTORS_MOST]
+def factors_apart(files: Collection[str], *, known: Collection[int] = ()) -> list[int]:
+    """The largest few, for jobs of which the offsets of two splits are so far apart. `known`: what another job has."""
+    return [each for each in factors_in(files, FACTOR_LEAST, FACTOR_MOST) if each not in known][:FACTORS_MOST]
 
 
 @cache

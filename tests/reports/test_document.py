@@ -90,6 +90,15 @@ def test_every_step_leaves_a_readable_certificate(tmp_path: Path) -> None:
     assert ["interrupted by SIGTERM"] == found["notes"]
 
 
+def test_what_was_violated_when_a_run_was_interrupted_is_its_verdict(tmp_path: Path) -> None:
+    writer = writer_in(tmp_path)
+    writer.subject(subject("one", verdict="violated"))
+    writer.ended_early("interrupted by SIGTERM", verdict="violated")
+    found = certificate_file.load(tmp_path)
+    assert ("violated", False) == (found["verdict"], found["complete"])
+    assert ["interrupted by SIGTERM"] == found["notes"]
+
+
 def test_finish_states_the_verdict_and_the_duration(tmp_path: Path) -> None:
     writer = writer_in(tmp_path)
     writer.subject(subject("files/two-phase"))

@@ -97,13 +97,20 @@ def test_after_a_shuffle_rows_come_in_another_order(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("function", "wrong"),
-    [("name_without_separator", {("O1", "made-twelve-times-84")}), ("name_with_separator", set())],
+    ("module", "function", "wrong"),
+    [
+        ("chunks_of_batches", "name_without_separator", {("O1", "made-twelve-times-84")}),
+        ("chunks_of_batches", "name_with_separator", set()),
+        ("lines_and_numbers", "rewrite_by_splitlines", {("O1", "line-separators")}),
+        ("lines_and_numbers", "rewrite_by_newlines", set()),
+        ("lines_and_numbers", "number_by_shift", {("O1", "made-apart-4294967296")}),
+        ("lines_and_numbers", "number_by_both", set()),
+    ],
 )
-def test_as_many_chunks_come_as_batches_where_a_number_may_be_the_size_of_one(
-    function: str, wrong: set[tuple[str, str]], query: Callable[..., SimulatedQuery]
+def test_batches_are_such_that_numbers_and_names_in_the_code_matter(
+    module: str, function: str, wrong: set[tuple[str, str]], query: Callable[..., SimulatedQuery]
 ) -> None:
-    simulated = query(function, module="chunks_of_batches")
+    simulated = query(function, module=module)
     results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
     campaign = SimulatedFunctionCampaign(simulated, results, deadline=Deadline(60))
     campaign.carry_out([stage for stage in SIMULATED_FUNCTION_PLAN if stage.name.startswith("empty batches")])
