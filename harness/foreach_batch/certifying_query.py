@@ -94,10 +94,13 @@ OF_SHUFFLES: Final = (
     *("dropDuplicates", "drop_duplicates", "orderBy", "rollup", "cube", "groupingSets", "pivot"),
     *("intersect", "intersectAll", "subtract", "exceptAll", "groupByKey", "reduceByKey"),
 )
-SHUFFLING: Final = re.compile(  # in SQL; and calls of `sort` and `join` that are none of lists, texts or paths
-    r"\b(?:group|order|distribute)\s+by\s|\bselect\s+distinct\s|\bjoin\s+\w+\s+(?:on|using)\b|\bover\s*\("
-    r"|\.sort\(\s*(?!\)|key\s*=|reverse\s*=)|(?<!path)\.join\(\s*\w+\s*,",
+SPARK_SQL: Final = re.compile(r"\.sql\(|\b(?:selectExpr|expr)\(")
+SHUFFLING_SQL: Final = re.compile(
+    r"\b(?:group|order|distribute)\s+by\s|\bselect\s+distinct\s|\bjoin\s+\w+\s+(?:on|using)\b|\bover\s*\(",
     re.IGNORECASE,
+)
+SHUFFLING: Final = re.compile(  # calls of `sort` and `join` that are none of lists, texts or paths
+    r"\.sort\(\s*(?!\)|key\s*=|reverse\s*=)|(?<!path)\.join\(\s*\w+\s*,"
 )
 LATER_IDS: Final = {f"batch-ids-{10**width - 2}": 10**width - 2 for width in range(1, 7)}  # the third has a digit more
 # Batches of one row. The last query is for batch numbers that are padded to three digits.
@@ -278,12 +281,13 @@ def jobs_for(files: Collection[str]) -> list[str]:
     many chunks of a batch come as batches, and a name made of both numbers may be that of another chunk. Or has a
     factor by which a number is made of split and offset, or splits lines.
     """
-    patterns = {LOST_BLOCKS_JOB: CACHING, OTHER_ORDER_JOB: SHUFFLING}
     named = {MANY_PARTITIONS_JOB: OF_PARTITIONS, LOST_BLOCKS_JOB: OF_CACHES, OTHER_ORDER_JOB: OF_SHUFFLES}
     of_names = {job: None for job, names in named.items() if has_name(files, *names)}
-    for file in files:
-        text = Path(file).read_text(errors="replace")
-        of_names |= {job: None for job, pattern in patterns.items() if pattern.search(text)}
+    texts = [Path(file).read_text(errors="replace") for file in files]
+    if any(map(CACHING.search, texts)):
+        of_names[LOST_BLOCKS_JOB] = None
+    if any(SHUFFLING.search(text) or (SPARK_SQL.search(text) and SHUFFLING_SQL.search(text)) for text in texts):
+        of_names[OTHER_ORDER_JOB] = None
     if _splits_lines(files):
         of_names[LINE_SEPARATORS_JOB] = None
     apart = map(apart_name, factors_apart(files, known=BASES))

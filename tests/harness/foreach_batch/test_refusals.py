@@ -154,6 +154,7 @@ def test_blocks_are_lost_where_code_caches_tables(tmp_path: Path) -> None:
         ("spark.sql('SELECT 1 FROM a LEFT JOIN b USING (key)')", True),
         ("try:\n    rows.sort(key=len); rows.sort()\nexcept OSError:\n    pass", False),
         ("','.join(map(str, rows)); os.path.join(folder, name)", False),
+        ("database.execute('SELECT * FROM rows ORDER BY id')", False),
     ],
 )
 def test_rows_come_in_another_order_where_code_shuffles(text: str, shuffles: bool, tmp_path: Path) -> None:
