@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from bisect import bisect_left
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -55,14 +56,16 @@ def row_sent(row: Identity, source: Input) -> str:
     """Its key and value, as the source of the job sends them; empty if it sends no such row."""
     if not _is_sent(row, source):
         return ""
-    within = (row[1] - source.first(row[0])) % source.batch_rows
-    sent = source.batch(row[0], row[1] - within).rows[within]  # of a batch that readers read: they are kept
+    offsets = source.offsets(row[0])
+    at = bisect_left(offsets, row[1])
+    within = at % source.batch_rows
+    sent = source.batch(row[0], offsets[at - within]).rows[within]  # of a batch that readers read: they are kept
     return f"{sent.key}={sent.value[:VALUE_SHOWN]}"
 
 
 def _is_sent(row: Identity, source: Input) -> bool:
     split, offset = row
-    return 0 <= split < source.splits and source.first(split) <= offset < source.length(split)
+    return 0 <= split < source.splits and offset in source.offsets(split)
 
 
 def row_of(point: str) -> str:

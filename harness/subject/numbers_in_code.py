@@ -34,7 +34,7 @@ DIGESTS: Final = frozenset(
     }
 )
 CHUNK_LEAST, CHUNK_SIZES_MOST = 2, 2
-FACTOR_LEAST, FACTOR_MOST, FACTORS_MOST = 1 << 10, 1 << 62, 4
+FACTOR_LEAST, FACTOR_MOST, FACTORS_MOST = 1 << 10, 1 << 46, 4  # no log has 2 ** 47 rows
 DIGESTS_IN_SQL: Final = re.compile(r"\b(?:hash|hashtext|xxhash64|crc32|md5|sha1?|sha2|sha256)\(", re.IGNORECASE)
 WITHOUT_DOCSTRINGS: Final = 2
 IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})

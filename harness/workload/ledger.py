@@ -16,21 +16,20 @@ class Ledger:
     """The rows of a bounded input by identity. Of a generator only offsets are recorded; rows are made on demand."""
 
     def __init__(self, source: Input) -> None:
-        self._ranges = {split: (source.first(split), source.length(split)) for split in range(source.splits)}
         self.source = source
         self._below: dict[tuple[tuple[int, int], ...], frozenset[Identity]] = {}
 
     @cached_property
     def expected(self) -> list[Identity]:
         """Every row exactly once, sorted."""
-        return [(split, offset) for split, ends in sorted(self._ranges.items()) for offset in range(*ends)]
+        return [(split, offset) for split in range(self.source.splits) for offset in self.source.offsets(split)]
 
     @cached_property
     def rows(self) -> dict[Identity, Row]:
         batches = (
             self.source.batch(split, offset)
-            for split, ends in self._ranges.items()
-            for offset in range(*ends, self.source.batch_rows)
+            for split in range(self.source.splits)
+            for offset in self.source.offsets(split)[:: self.source.batch_rows]
         )
         return {(row.split, row.offset): row for batch in batches for row in batch}
 

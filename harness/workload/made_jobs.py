@@ -4,8 +4,9 @@ splits, or sink subtasks; or offsets so far apart; or twelve checkpoints of so m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Final
 
 from sinkproof.chaos.schedule import ScheduleError
@@ -27,6 +28,7 @@ SPLITS: Final = MADE + "splits-"
 MOST: Final = {SUBTASKS: KEY_GROUPS, SPLITS: 1_000}
 APART: Final = MADE + "apart-"
 APART_MOST: Final = 1 << 62
+HALF: Final = ROWS_PER_SPLIT // 2
 TWELVE_TIMES: Final = MADE + "twelve-times-"
 TIMES: Final = 12
 CHUNK_MOST: Final = TWELVE_TIMES_MOST // TIMES
@@ -61,8 +63,32 @@ def splits_name(splits: int) -> str:
     return f"{SPLITS}{splits}"
 
 
+class FarApart(LateBeginnings):
+    """Offsets of the first split begin there, those of the second at 0; and in the second one is a gap of as many."""
+
+    def __init__(self, apart: int) -> None:
+        super().__init__(self._make, (apart, 0), rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS)
+        self.apart = apart
+
+    def offsets(self, split: int) -> Sequence[int]:
+        if split == 0:
+            return range(self.apart, self.apart + ROWS_PER_SPLIT)
+        return [*range(HALF), *range(self.apart, self.apart + HALF)]
+
+    def length(self, split: int) -> int:
+        return self.offsets(split)[-1] + 1
+
+    def after(self, split: int, offset: int) -> int:
+        end = super().after(split, offset)
+        return self.apart if (split, end) == (1, HALF) else end
+
+    def _make(self, split: int, offset: int) -> Row:
+        row = _make_row(split, self.offsets(split).index(offset))
+        return row._replace(offset=offset, value=f"v{split}.{offset}")
+
+
 def apart_name(offsets: int) -> str:
-    """Offsets of the first split begin there, those of the second at 0."""
+    """Of rows in two splits, and in one."""
     return f"{APART}{offsets}"
 
 
@@ -80,12 +106,9 @@ def made_job(name: str) -> tuple[Job, GeneratedInput]:
     if often != name and often.isdecimal() and 1 <= int(often) <= TWELVE_TIMES_MOST:
         return _of_one_sink(int(often), checkpoints=TIMES)
     apart = name.removeprefix(APART)
-    if apart != name and apart.isdecimal() and int(apart) <= APART_MOST:
-        firsts = (int(apart), 0)
-        begun_late = LateBeginnings(
-            partial(_make_late_row, firsts), firsts, rows_per_split=ROWS_PER_SPLIT, batch_rows=BATCH_ROWS
-        )
-        return Job(plan=source_to_sink(begun_late).plan(), configuration=BY_OFFSET), begun_late
+    if apart != name and apart.isdecimal() and ROWS_PER_SPLIT <= int(apart) <= APART_MOST:
+        spread = FarApart(int(apart))
+        return Job(plan=source_to_sink(spread).plan(), configuration=BY_OFFSET), spread
     for kind, most in MOST.items():
         number = name.removeprefix(kind)
         if number != name and number.isdecimal() and 1 <= int(number) <= most:
@@ -134,10 +157,6 @@ def _of_many(sinks: int, *, splits: int = SOURCES) -> tuple[Job, GeneratedInput]
 
 def _make_row_of_many(split: int, offset: int) -> Row:
     return _make_row(split, offset)._replace(key=f"k{split}.{offset}")
-
-
-def _make_late_row(firsts: tuple[int, int], split: int, offset: int) -> Row:
-    return _make_row(split, offset - firsts[split])._replace(offset=offset, value=f"v{split}.{offset}")
 
 
 def _make_row(split: int, offset: int) -> Row:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
@@ -40,6 +41,14 @@ class Input(ABC):
     @abstractmethod
     def length(self, split: int) -> int:
         """The offset at which the split ends."""
+
+    def offsets(self, split: int) -> Sequence[int]:
+        """Those of its rows, in order: a log that was compacted has gaps."""
+        return range(self.first(split), self.length(split))
+
+    def after(self, split: int, offset: int) -> int:
+        """Where the batch after the one at this offset begins."""
+        return min(offset + self.batch_rows, self.length(split))
 
     @abstractmethod
     def batch(self, split: int, offset: int) -> Batch:
@@ -143,16 +152,16 @@ class InputReader(SourceReader):
                     "the checkpoint: it was cut or replaced. Put the old one back, or begin anew with an empty output "
                     "folder"
                 )
-        read = (offset - self.input.first(split) for split, offset in self.offsets.items())
+        read = (bisect_left(self.input.offsets(split), offset) for split, offset in self.offsets.items())
         self.batches_read = sum(-(-rows // self.input.batch_rows) for rows in read)
 
     def next(self) -> tuple[int, int] | None:
         splits = list(self.offsets)
         for step in range(len(splits)):
             split = splits[(self.turn + step) % len(splits)]
-            offset, length = self.offsets[split], self.input.length(split)
-            if offset < length:
-                self.offsets[split] = min(offset + self.input.batch_rows, length)
+            offset = self.offsets[split]
+            if offset < self.input.length(split):
+                self.offsets[split] = self.input.after(split, offset)
                 self.turn = (self.turn + step + 1) % len(splits)
                 self.batches_read += 1
                 return split, offset

@@ -1,5 +1,5 @@
-"""Sinks that are wrong beyond a boundary: more splits than buckets, a leap day, a generation of more than sixteen bits;
-each beside its right sibling.
+"""Sinks that are wrong beyond a boundary: offsets that are large, more splits than buckets, a leap day, a generation of
+more than sixteen bits; each beside its right sibling.
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ class PackedIn48Bits(PackedIn32Bits):
         return int(row.split << 48) + int(row.offset)
 
 
+class CutTo32Bits(PackedIn32Bits):
+    def number(self, row: Any) -> int:
+        return int(row.split << 48) + int(row.offset & 0xFFFFFFFF)
+
+
 class KeptForYears(Parts):
     def until(self) -> date:
         today = now()
@@ -124,6 +129,10 @@ class ThirtyTwoBits(SharedBuckets):
 
 class FortyEightBits(SharedBuckets):
     made = PackedIn48Bits
+
+
+class CutOffsets(ThirtyTwoBits):
+    made = CutTo32Bits
 
 
 class Years(SharedBuckets):

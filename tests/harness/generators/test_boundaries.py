@@ -31,6 +31,7 @@ WRAPPED = f"ids=20893 {DEATH} checkpoint.persist.after#2=kill-job"
     [
         (f"{SUBJECTS}:SharedBuckets", f"{SUBJECTS}:OwnBuckets", "simulated", "job=made-splits-40 no-fault", {"O1"}),
         (f"{SUBJECTS}:ThirtyTwoBits", f"{SUBJECTS}:FortyEightBits", "simulated", f"job={APART} no-fault", {"O1"}),
+        (f"{SUBJECTS}:CutOffsets", f"{SUBJECTS}:FortyEightBits", "simulated", f"job={APART} no-fault", {"O1"}),
         (f"{PADDED}:Prefixes", f"{PADDED}:Names", "simulated", f"job=made-subtasks-102 {DEATH}", {"O1", "O6"}),
         (f"{SUBJECTS}:SixteenBits", f"{SUBJECTS}:SixtyFourBits", "process", WRAPPED, {"O1", "O6"}),
         (f"{SUBJECTS}:Years", f"{SUBJECTS}:Days", "process", "job=leap-day no-fault", {"O1", "O6"}),
@@ -45,10 +46,11 @@ def test_campaigns_go_beyond_these_boundaries(tmp_path: Path) -> None:
     names = f"{SUBJECTS}:Days", f"{PADDED}:Prefixes"
     plain, padded = ([str(each) for each in _planned(name, tmp_path / name[-4:])] for name in names)
     subtasks = [f"job=made-subtasks-102 {DEATH}"]
-    apart = [f"job=made-apart-{1 << bits} no-fault" for bits in (32, 48)]
+    apart = [f"job={APART} no-fault"]
     usual = ["job=made-splits-40 no-fault", f"job=made-splits-40 {DEATH}", f"job={LEAP_DAY_JOB} no-fault", WRAPPED]
     assert {*subtasks, *usual} <= {*padded}
     assert {*usual, *apart} <= {*plain}
+    assert f"job=made-apart-{1 << 48} no-fault" not in plain, "no log has so many rows"
     assert {*subtasks}.isdisjoint(plain)
 
 
@@ -74,8 +76,16 @@ def test_each_sink_gets_rows_before_each_checkpoint() -> None:
     assert 40 == made_job("made-splits-40")[1].splits
 
 
-def test_offsets_of_the_first_split_begin_where_the_name_says() -> None:
+def test_offsets_begin_and_go_on_where_the_name_says() -> None:
     _, source = made_job(APART)
+    assert [4, 5, 1 << 32, (1 << 32) + 1] == [*source.offsets(1)[4:8]]
+    read = [row[:2] for offset in source.offsets(1)[::2] for row in source.batch(1, offset)]
+    assert [(1, offset) for offset in source.offsets(1)] == read
+    reader = source.reader(1, 2)
+    assert [(1, offset) for offset in source.offsets(1)[::2]] == [*iter(reader.next, None)]
+    restored = source.reader(1, 2)
+    restored.restore([(1, 1 << 32)])
+    assert ((1, 1 << 32), 4) == (restored.next(), restored.batches_read)
     assert [1 << 32, 0] == [source.first(split) for split in (0, 1)]
     first_rows = [next(iter(source.batch(split, source.first(split)))) for split in (0, 1)]
     assert [(0, 1 << 32), (1, 0)] == [row[:2] for row in first_rows]
