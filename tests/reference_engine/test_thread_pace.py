@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from sinkproof.reference_engine.shells.process.thread_pace import is_of_library
 
 WAITS = """
 import queue, threading, time
@@ -114,3 +120,23 @@ print("imported" in sys.modules)
 def test_modules_that_import_others_when_they_are_asked_for_a_name_are_not_asked(pace: str) -> None:
     done = subprocess.run([sys.executable, "-c", LAZY, pace], capture_output=True, text=True, timeout=60, check=True)
     assert "False" == done.stdout.strip()
+
+
+def test_threads_that_an_installed_library_has_made_for_its_own_code_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their time passes as usual: a driver that waits for a reply to its heartbeat would take the server for dead."""
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "driver.py").write_text(
+        "import threading\n\n\nclass Heartbeat(threading.Thread):\n    def beat(self):\n        pass\n"
+    )
+    monkeypatch.syspath_prepend(str(installed))
+    driver: Any = importlib.import_module("driver")
+    of_driver = (
+        driver.Heartbeat(),
+        threading.Thread(target=driver.Heartbeat().beat),
+        threading.Timer(1, driver.Heartbeat),
+    )
+    own = threading.Thread(target=tmp_path.exists), threading.Timer(1, print), threading.Thread()
+    assert [True] * 3 + [False] * 3 == [is_of_library(thread) for thread in (*of_driver, *own)]

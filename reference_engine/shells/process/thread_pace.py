@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from queue import Empty, Queue
 from threading import Condition
 from types import FrameType
@@ -19,6 +20,7 @@ from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead, replace_everywhere
+from sinkproof.chaos.standard_library import is_installed
 
 # A thread waits at a line until its attempt has answered so many calls, in which it writes, votes and may be killed; it
 # waits no longer than this, at one line and in all.
@@ -113,7 +115,8 @@ class OvertakenThreads(ThreadPace):
 
 class ImpatientThreads(ThreadPace):
     """Where a thread waits for long, or sleeps, its time is over when two more calls were answered, or one waits for a
-    thread: timers fire, and what lingers is flushed. Patches the standard library for the life of this process.
+    thread: timers fire, and what lingers is flushed. Not in threads of installed libraries, in which a driver waits for
+    a reply to its heartbeat. Patches the standard library for the life of this process.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -148,7 +151,9 @@ class ImpatientThreads(ThreadPace):
 
     def steps_of(self, seconds: float | None) -> Iterator[float | None]:
         """What a thread that waits so long waits for, one after the other."""
-        if seconds is None or seconds <= POLLED_SECONDS or threading.get_ident() == self.thread_of_calls:
+        thread = threading.current_thread()
+        is_held = seconds is not None and seconds > POLLED_SECONDS and thread.ident != self.thread_of_calls
+        if seconds is None or not is_held or is_of_library(thread):
             yield seconds
             return
         until, deadline, is_over = self.calls.answers + IMPATIENT_ANSWERS, Deadline(seconds), False
@@ -213,6 +218,14 @@ def is_waiting(thread: int) -> bool:
         return False
     timeout = frame.f_locals.get("timeout")
     return not isinstance(timeout, (int, float)) or timeout > POLLED_SECONDS
+
+
+def is_of_library(thread: threading.Thread) -> bool:
+    """Whether an installed library has made it, for code of its own."""
+    runs = getattr(thread, "function", None) or getattr(thread, "_target", None)
+    made_by = [type(thread), getattr(runs, "__func__", runs)]
+    modules = (sys.modules.get(getattr(each, "__module__", None) or "") for each in made_by)
+    return any(is_installed(Path(getattr(module, "__file__", None) or "")) for module in modules)
 
 
 def _starts_a_thread(frame: FrameType) -> bool:
