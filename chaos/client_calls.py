@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 POINT: Final = "client.call"
+PRODUCE: Final = "produce"  # of Kafka's producer: what it raises most often is that its queue is full
 Reach = Callable[[str], None]
 
 
@@ -82,16 +83,18 @@ class _Watch:
     def __init__(self, reach: Reach) -> None:
         self.reach, self.thread, self.is_inside = reach, threading.get_ident(), False
 
-    def enter(self, client: Client) -> None:
+    def enter(self, client: Client, *, method: str = "") -> None:
         try:
             self.reach(POINT)
         except OSError as error:
+            if method == PRODUCE:
+                raise BufferError(f"Local: Queue full: {error}") from error
             raise client.error(str(error)) from error
 
     def profile_of(self, classes: tuple[type, ...]) -> Callable[[FrameType, str, Any], None]:
         def profile(frame: FrameType, event: str, called: Any) -> None:
             if event == "c_call" and isinstance(called.__self__, classes):
-                self.enter(IN_C)
+                self.enter(IN_C, method=called.__name__)
 
         return profile
 

@@ -36,7 +36,7 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.subject.numbers_in_code import chunk_sizes, factors_apart, numbers_between, widths_of_padded_numbers
+from sinkproof.subject.numbers_in_code import chunk_sizes, factors_apart, widths_of_padded_numbers
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     DAYLIGHT_SAVING_JOB,
@@ -88,7 +88,7 @@ CLOCK_STEPS: Final = (*ENGINE_STEPS, "write.after")
 DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, UNEVEN_SOURCES_JOB)
 # Not each case is a statement of its own.
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
-SIZE_LEAST, SIZES_MOST = 2, 6
+SIZES_MOST: Final = 6
 MANY_SPLITS, SUBTASKS_OF_THREE_DIGITS = 40, 102
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
@@ -257,8 +257,8 @@ def exact_sizes(campaign: CampaignView) -> list[Schedule]:
     twelve checkpoints have twelve chunks each: a name made of both numbers may be that of another chunk.
     """
     files = campaign.runner.files
-    sizes = numbers_between(files, SIZE_LEAST, EXACT_MOST)
-    names = [*map(exact_name, sizes[:SIZES_MOST]), *map(twelve_chunks_name, chunk_sizes(files, CHUNK_MOST))]
+    sizes = chunk_sizes(files, EXACT_MOST, few=SIZES_MOST)
+    names = [*map(exact_name, sizes), *map(twelve_chunks_name, chunk_sizes(files, CHUNK_MOST))]
     return [Schedule(job=name) for name in names]
 
 

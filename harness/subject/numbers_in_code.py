@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+import tokenize
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -54,7 +55,7 @@ COMPUTED: Final[Mapping[type[ast.operator], Callable[..., int]]] = {
     ast.LShift: operator.lshift,
     ast.Pow: operator.pow,
 }
-PORT: Final = "port"
+PORT, MODE, TIMEOUT = "port", "mode", "timeout"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
 IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
 
@@ -71,14 +72,17 @@ def numbers_between(files: Collection[str], least: int, most: int) -> list[int]:
     return sorted((number for number in found if least <= number <= most), reverse=True)
 
 
-def chunk_sizes(files: Collection[str], most: int) -> list[int]:
-    """Numbers that may be the size of a chunk of rows: the largest two, as runs with many chunks are long."""
-    return numbers_between(files, CHUNK_LEAST, most)[:CHUNK_SIZES_MOST]
+def chunk_sizes(files: Collection[str], most: int, *, few: int = CHUNK_SIZES_MOST) -> list[int]:
+    """Numbers that may be the size of a chunk of rows: those that code uses like one, then the largest. Only a few, as
+    runs with many chunks are long.
+    """
+    used = frozenset[int]().union(*map(sizes_of_parts, files))
+    return sorted(numbers_between(files, CHUNK_LEAST, most), key=lambda size: size not in used)[:few]
 
 
 def long_wait_seconds(files: Collection[str]) -> float:
     """Longer than this code waits for a lock, by its numbers of seconds or milliseconds, unless that is too long."""
-    numbers = {number for path in files for number in (*numbers_in(path), *_whole_floats(path))}
+    numbers = {number for path in files for number in (*numbers_in(path), *_timeouts(path))}
     numbers |= {number // SECOND for number in numbers if number % SECOND == 0}
     return max([LONG_WAIT_SECONDS, *(1.0 + number for number in numbers if number <= WAITS_IN_CODE_MOST)])
 
@@ -171,13 +175,44 @@ def _value(node: ast.AST | None, named: Mapping[str, int]) -> int | None:
 def numbers_in(path: str) -> frozenset[int]:
     """Expressions of numbers, and of names for them, such as `5 * 1000` or `1 << BITS`, are computed; those in texts
     are found if they stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a
-    port, a docstring.
+    port, a timeout, permissions, a docstring.
     """
     tree = _WithoutTimes().visit(ast.parse(Path(path).read_bytes(), path))
     named = _named_numbers(tree)
     computed = (_value(each, named) for each in ast.walk(tree) if isinstance(each, ast.BinOp))
     written = _numbers(compile(tree, path, "exec", dont_inherit=True, optimize=WITHOUT_DOCSTRINGS))
-    return frozenset(written) | {abs(each) for each in computed if each is not None}
+    found = frozenset(written) | {abs(each) for each in computed if each is not None}
+    return found - _permissions(path)
+
+
+def _permissions(path: str) -> set[int]:
+    """`0o644`: what is written in octal counts nothing."""
+    with tokenize.open(path) as source:
+        written = {token.string for token in tokenize.generate_tokens(source.readline) if token.type == tokenize.NUMBER}
+    return {int(number, 8) for number in written if number[:2].lower() == "0o"}
+
+
+@cache
+def sizes_of_parts(path: str) -> frozenset[int]:
+    """Numbers by which others are divided, that bound a slice, are the step of a range, or compared with a length."""
+    tree = ast.parse(Path(path).read_bytes(), path)
+    named = _named_numbers(tree)
+    found = (_value(part, named) for node in ast.walk(tree) for part in _parts_of(node))
+    return frozenset(abs(each) for each in found if each is not None)
+
+
+def _parts_of(node: ast.AST) -> Sequence[ast.AST | None]:
+    match node:
+        case ast.BinOp(op=ast.Mod() | ast.FloorDiv() | ast.Div(), right=right):
+            return [right]
+        case ast.Call(func=ast.Name(id="divmod" | "range" | "islice" | "batched"), args=arguments):
+            return arguments[1:]
+        case ast.Slice():
+            return [node.lower, node.upper, node.step]
+        case ast.Compare() if any(_called(each) == "len" for each in (node.left, *node.comparators)):
+            return [node.left, *node.comparators]
+        case _:
+            return []
 
 
 @cache
@@ -221,7 +256,7 @@ class _WithoutTimes(ast.NodeTransformer):
         if _called(node) in DATES:
             node.args = [_nothing(each) if isinstance(each, ast.Constant) else each for each in node.args]
         for named in node.keywords:
-            if named.arg == PORT:
+            if named.arg in (PORT, MODE) or _names_timeout(named.arg):
                 named.value = _nothing(named.value)
         given = getattr(node.args[0], "value", None) if len(node.args) == 1 else None
         if getattr(node.func, "id", "") == "int" and isinstance(given, float) and given.is_integer():
@@ -251,10 +286,18 @@ def _nothing(instead_of: ast.expr) -> ast.Constant:
 
 
 @cache
-def _whole_floats(path: str) -> frozenset[int]:
-    """`timeout=8.0`."""
-    values = (getattr(node, "value", None) for node in ast.walk(ast.parse(Path(path).read_bytes(), path)))
-    return frozenset(int(value) for value in values if isinstance(value, float) and value.is_integer())
+def _timeouts(path: str) -> frozenset[int]:
+    """`timeout=8`, and any number like `8.0`."""
+    nodes = [*ast.walk(ast.parse(Path(path).read_bytes(), path))]
+    given = [each.value for each in nodes if isinstance(each, ast.keyword) and _names_timeout(each.arg)]
+    values = [getattr(each, "value", None) for each in nodes]
+    whole = (value for value in values if isinstance(value, float) and value.is_integer())
+    named = (value for each in given if isinstance(value := getattr(each, "value", None), int))
+    return frozenset(int(value) for value in (*whole, *named))
+
+
+def _names_timeout(argument: str | None) -> bool:
+    return argument is not None and argument.endswith(TIMEOUT)
 
 
 def _numbers(constant: object) -> Iterator[int]:

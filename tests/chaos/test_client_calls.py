@@ -42,15 +42,20 @@ def test_a_call_in_c_fails_before_it_has_done_anything(cls: type[Producer]) -> N
     before = sys.getprofile()
     with client_calls(failing_at(2, reached)):
         producer.produce("topic", b"first")
-        with pytest.raises(KafkaException) as raised:
+        with pytest.raises(BufferError, match="Queue full: injected"):
             producer.send() if isinstance(producer, Caught) else producer.produce("topic", b"second")
-    assert KafkaError._TIMED_OUT == raised.value.args[0].code()
-    assert "injected" in str(raised.value)
     assert [POINT, POINT] == reached
     assert before is sys.getprofile()
     producer.purge()
     producer.flush()
     assert [b"first"] == purged
+
+
+def test_calls_in_c_that_have_no_queue_time_out() -> None:
+    producer, reached = silent_producer(Producer), list[str]()
+    with client_calls(failing_at(1, reached)), pytest.raises(KafkaException, match="injected") as raised:
+        producer.flush(0)
+    assert KafkaError._TIMED_OUT == raised.value.args[0].code()
 
 
 def test_a_call_in_cython_fails_and_what_it_calls_itself_is_no_point() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.subject.numbers_in_code import (
+    chunk_sizes,
     counts_in_bytes,
     factors_in,
     has_number_between,
@@ -15,6 +16,7 @@ from sinkproof.subject.numbers_in_code import (
     makes_digests,
     numbers_in,
     numbers_in_settings,
+    sizes_of_parts,
     widths_of_padded_numbers,
 )
 
@@ -37,6 +39,23 @@ def test_numbers_are_computed_from_names_for_them(tmp_path: Path) -> None:
     )
     assert {4095, 4096, 5000, 5001, 22} <= numbers_in(str(file))
     assert [1 << 22, 5001, 5000, 1 << 12, 4095] == factors_in([str(file)], 1000, 1 << 62)
+
+
+def test_permissions_are_no_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text("os.open(lock, os.O_CREAT, 0o644); os.mkdir(folder, 0O755); size = 420 + 1")
+    assert {421} == {number for number in numbers_in(str(file)) if number > 1}
+
+
+def test_numbers_that_are_used_like_the_size_of_a_part_come_first(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(
+        "PAGE, LIMIT, SECONDS = 256, 5000, 3600\nfull, rest = divmod(len(rows), PAGE)\nrows[:17]; at % 33\n"
+        "for at in range(0, 9, 65):\n    pass\nif len(rows) > 129 or 9000 > limit or when < 7000:\n    pass\n"
+    )
+    assert {256, 17, 33, 65, 129, 9} == sizes_of_parts(str(file))
+    assert [256, 129, 65, 33, 17, 9, 9000, 7000] == chunk_sizes([str(file)], 10_000, few=8)
+    assert [256, 129] == chunk_sizes([str(file)], 1000)
 
 
 def test_factors_are_large_numbers_and_powers_of_two_by_which_code_shifts(tmp_path: Path) -> None:
@@ -111,6 +130,7 @@ def test_a_number_in_a_file_of_settings_beside_it_is_found(tmp_path: Path, name:
         "PORT = 23306",
         "DB_PORT = 23306",
         "client = connect(port=23306)",
+        "client = connect(timeout=5000, lock_timeout=5_000, mode=5000)",
     ],
 )
 def test_what_stands_for_a_time_or_a_port_is_left_out(tmp_path: Path, text: str) -> None:
