@@ -129,6 +129,10 @@ FORGOTTEN: Final = (
 MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
 )
+MADE_ONE: Final = (
+    "a number is made of two, or cut: offsets are larger than the factor between them, so that another row has it; keep "
+    "both apart"
+)
 LAST_IS_FULL: Final = (
     "there are exactly as many rows as a number in the code says: where it is the size of a part, the last part is "
     "full, and an empty one may follow"
@@ -220,7 +224,9 @@ def _situation(oracle: str, schedule: Schedule) -> str | None:
     """Stages with the standard job come first: what is found in another one is seldom shown by the fault alone."""
     if oracle == TORN_CHECKPOINT and not schedule.faults:
         return SEEN_IN_PART
-    if schedule.ids or schedule.job.startswith((TWELVE_TIMES, APART, SUBTASKS, SPLITS)):
+    if schedule.job.startswith(APART):
+        return MADE_ONE
+    if schedule.ids or schedule.job.startswith((TWELVE_TIMES, SUBTASKS, SPLITS)):
         return NUMBERS_AS_TEXTS
     if schedule.job.startswith(EXACTLY):
         return LAST_IS_FULL
