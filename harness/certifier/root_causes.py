@@ -130,8 +130,8 @@ MUCH_DATA: Final = (
     "there are more rows at a time than usual: a second part, chunk or page replaces the first, or is left out"
 )
 MADE_ONE: Final = (
-    "a number is made of two, or cut: offsets are larger than the factor between them, so that another row has it; keep "
-    "both apart"
+    "a number is made of two, or cut: offsets are larger than the factor between them, so that another row has it; "
+    "keep both apart"
 )
 LAST_IS_FULL: Final = (
     "there are exactly as many rows as a number in the code says: where it is the size of a part, the last part is "
