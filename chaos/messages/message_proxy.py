@@ -65,6 +65,10 @@ class Proxy:
             self.injected.append((*key, kind))
         return kind
 
+    def take_back(self, kind: str) -> None:
+        """It had no effect, so that it counts as not injected."""
+        self.injected = [each for each in self.injected if each[2] != kind]
+
     def count_held(self, more: int) -> None:
         self.held += more
         self.landed.clear() if self.held else self.landed.set()
@@ -157,7 +161,8 @@ class ProxiedConnection:
         """It loses its connection, or its life."""
         if fault == KILL_SENDER:
             port, front = (self.client.get_extra_info(end)[1] for end in ("peername", "sockname"))
-            kill_sender(port, front, below=self.proxy.armed_by)
+            if not kill_sender(port, front, below=self.proxy.armed_by):
+                self.proxy.take_back(fault)
         if fault in ("drop", KILL_SENDER):
             raise Disconnected
 

@@ -14,15 +14,16 @@ TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 LOCAL, REMOTE, INODE = 1, 2, 9  # columns
 
 
-def kill_sender(port: int, connected_to: int, *, below: int) -> None:
+def kill_sender(port: int, connected_to: int, *, below: int) -> bool:
     """SIGKILL to the descendants of the process `below` that hold the end of this connection: no others on the machine,
-    and not that process itself.
+    and not that process itself. False: there is none.
     """
     sockets = _sockets(port, connected_to)
-    for pid in descendants(below, parents_of_all()):
-        if _holds(pid, sockets):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    senders = [pid for pid in descendants(below, parents_of_all()) if _holds(pid, sockets)]
+    for pid in senders:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(senders)
 
 
 def _sockets(port: int, connected_to: int) -> set[str]:
@@ -45,6 +46,14 @@ def _port(address: str) -> int:
 
 def _holds(pid: int, sockets: set[str]) -> bool:
     try:
-        return not sockets.isdisjoint(os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd"))
+        return not sockets.isdisjoint(_target(entry.path) for entry in os.scandir(f"/proc/{pid}/fd"))
     except OSError:
-        return False  # it has just ended, or closed what it had opened
+        return False  # it has just ended
+
+
+def _target(link: str) -> str:
+    """Empty if the process has just closed what it had opened."""
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""

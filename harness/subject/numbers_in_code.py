@@ -47,6 +47,7 @@ GROWING: Final = re.compile(
 PADDED: Final = re.compile(r"%0(\d{1,2})d|:0>?(\d{1,2})[d}]|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 SHIFT_MOST: Final = 63
+WHOLE: Final = re.compile(r"[1-9][0-9_]*|0[xXbB][0-9a-fA-F_]+")
 GROWING_FAST: Final = (ast.LShift, ast.Pow)
 COMPUTED: Final[Mapping[type[ast.operator], Callable[..., int]]] = {
     ast.Add: operator.add,
@@ -160,6 +161,9 @@ def _value(node: ast.AST | None, named: Mapping[str, int]) -> int | None:
     match node:
         case ast.Constant(value=int(value)):
             return value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            positive = _value(operand, named)
+            return None if positive is None else -positive
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return named.get(name)
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in COMPUTED:
@@ -186,10 +190,11 @@ def numbers_in(path: str) -> frozenset[int]:
 
 
 def _permissions(path: str) -> set[int]:
-    """`0o644`: what is written in octal counts nothing."""
+    """`0o644`: what is written in octal only counts nothing."""
     with tokenize.open(path) as source:
         written = {token.string for token in tokenize.generate_tokens(source.readline) if token.type == tokenize.NUMBER}
-    return {int(number, 8) for number in written if number[:2].lower() == "0o"}
+    octal = {number for number in written if number[:2].lower() == "0o"}
+    return {int(number, 8) for number in octal} - {int(each, 0) for each in written - octal if WHOLE.fullmatch(each)}
 
 
 @cache

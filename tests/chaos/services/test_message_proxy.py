@@ -197,6 +197,7 @@ def test_a_sender_is_killed_before_its_request_or_its_reply_arrives(
     child.start()
     child.join()
     assert -signal.SIGKILL == child.exitcode
+    assert (armed(point, 2, "kill-sender"),) == faults.status().injected
     assert carried_out == [server.carried_out.get(timeout=SOON) for _ in carried_out]
     assert server.carried_out.empty()
 
@@ -206,7 +207,7 @@ def test_what_is_no_descendant_of_the_process_that_has_armed_it_only_loses_its_c
 ) -> None:
     faults.arm([armed("end_txn.request", 1, "kill-sender")])
     assert connect().request(END_TXN, 1) is None
-    assert [armed("end_txn.request", 1, "kill-sender")] == [*faults.status().injected]
+    assert () == faults.status().injected, "nothing has died"
 
 
 @pytest.mark.slow

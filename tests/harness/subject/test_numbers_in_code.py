@@ -43,14 +43,17 @@ def test_numbers_are_computed_from_names_for_them(tmp_path: Path) -> None:
 
 def test_permissions_are_no_numbers(tmp_path: Path) -> None:
     file = tmp_path / "sink.py"
-    file.write_text("os.open(lock, os.O_CREAT, 0o644); os.mkdir(folder, 0O755); size = 420 + 1")
+    file.write_text("os.open(lock, os.O_CREAT, 0o644); os.mkdir(folder, 0O755); size = 421")
     assert {421} == {number for number in numbers_in(str(file)) if number > 1}
+    other = tmp_path / "other_sink.py"
+    other.write_text("os.open(lock, os.O_CREAT, 0o644); os.mkdir(folder, 0o755); size = 493")
+    assert {493} == {number for number in numbers_in(str(other)) if number > 1}
 
 
 def test_numbers_that_are_used_like_the_size_of_a_part_come_first(tmp_path: Path) -> None:
     file = tmp_path / "sink.py"
     file.write_text(
-        "PAGE, LIMIT, SECONDS = 256, 5000, 3600\nfull, rest = divmod(len(rows), PAGE)\nrows[:17]; at % 33\n"
+        "PAGE, LIMIT, SECONDS = 256, 5000, 3600\nfull, rest = divmod(len(rows), PAGE)\nrows[-17:]; at % 33\n"
         "for at in range(0, 9, 65):\n    pass\nif len(rows) > 129 or 9000 > limit or when < 7000:\n    pass\n"
     )
     assert {256, 17, 33, 65, 129, 9} == sizes_of_parts(str(file))
