@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 import threading
@@ -140,3 +141,40 @@ def test_threads_that_an_installed_library_has_made_for_its_own_code_are_known(
     )
     own = threading.Thread(target=tmp_path.exists), threading.Timer(1, print), threading.Thread()
     assert [True] * 3 + [False] * 3 == [is_of_library(thread) for thread in (*of_driver, *own)]
+
+
+BEATS = """
+import threading
+from driver import Heartbeat
+from sinkproof.reference_engine.shells.process.thread_pace import ImpatientThreads
+
+class Calls:
+    answers, is_called = 0, False
+
+calls = Calls()
+ImpatientThreads(calls)
+replied, never = threading.Event(), threading.Event()
+heartbeat, own = Heartbeat(), threading.Thread(target=lambda: print("own", never.wait(60)))
+heartbeat.replied = replied
+heartbeat.start()
+own.start()
+calls.answers = 2
+own.join()
+replied.set()
+heartbeat.join()
+"""
+
+
+@pytest.mark.slow
+def test_a_driver_waits_for_its_reply_though_other_threads_are_impatient(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "driver.py").write_text(
+        "import threading\n\n\nclass Heartbeat(threading.Thread):\n    def run(self):\n"
+        "        print('driver', self.replied.wait(60))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        [sys.executable, "-c", BEATS], capture_output=True, text=True, timeout=60, check=True, env=environment
+    )
+    assert ["own False", "driver True"] == done.stdout.splitlines()
