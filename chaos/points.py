@@ -81,6 +81,7 @@ SINK_POINTS: Final[dict[str, str]] = {
     "file.commit": "a transaction of an SQLite file is about to be committed",
     "socket.send": "bytes are about to be sent to a service",
     "client.call": "the client of an external system is about to be called",
+    "client.request": "the client of an external system is about to request what changes it, and to wait for the reply",
     "program.start": "a program was started; its input is not sent yet",
     "program.input": "the first part of its input was sent to a program",
     "file.make_directory": "a folder is about to be made",

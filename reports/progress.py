@@ -31,6 +31,7 @@ DOING: Final = {
     "kill-job": "killing the whole job",
     **dict.fromkeys(("terminate", "terminate-later"), "asking {actor} by SIGTERM to end"),
     "stop": "suspending {actor}, which resumes as a zombie,",
+    "overlap": "resuming {actor} beside the same request of its successor,",
     "land": "letting the last request of {actor} land late,",
     "pause": "pausing {actor}",
     "error": "failing a call of {actor}",

@@ -11,7 +11,15 @@ from sinkproof.chaos.points import SYSTEM_CALL
 from sinkproof.chaos.system_calls.outward_calls import BY_PATH, SENDING
 from sinkproof.chaos.system_calls.place_names import SOCKET
 
-CALLS = ("file.create", "file.rename", "file.unlink", "file.make_directory", "file.remove_directory", "socket.send")
+CALLS = (
+    "file.create",
+    "file.rename",
+    "file.unlink",
+    "file.make_directory",
+    "file.remove_directory",
+    "socket.send",
+    "client.request",
+)
 
 
 def applies(actor: str, point: str) -> bool:

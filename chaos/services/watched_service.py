@@ -26,8 +26,9 @@ from sinkproof.chaos.schedule import Fault
 from sinkproof.chaos.services.inside_run import RESTART, STEPS, CallWindow, InsideRun
 from sinkproof.chaos.services.local_service import LocalService
 from sinkproof.chaos.services.service import ServiceFailed
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
-from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 SCRATCH_NAME: Final = re.compile(r"sinkproof-\d+-[a-z0-9_]{8}")

@@ -162,9 +162,14 @@ def sent_to_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) ->
 
 def can_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bool:
     """Whether it sends such a statement."""
+    return refused(sent_bytes(tracee, name, arguments)) is not None
+
+
+def sent_bytes(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bytes:
+    """Empty where they cannot be read."""
     with suppress(OSError):
-        return refused(_bytes_to_send(tracee, name, arguments)) is not None
-    return False
+        return _bytes_to_send(tracee, name, arguments)
+    return b""
 
 
 def _send_whole(connection: socket.socket, data: bytes) -> None:

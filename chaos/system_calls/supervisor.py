@@ -7,7 +7,6 @@ dies, the kernel closes the listener: what waits fails with ENOSYS, and so does 
 
 from __future__ import annotations
 
-import enum
 import errno
 import fcntl
 import os
@@ -19,19 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from sinkproof.chaos.system_calls.carried_out import (
-    can_be_refused,
-    carried_out,
-    half_written,
-    hang_up,
-    kill_program,
-    sent_and_deaf,
-    sent_in_vain,
-    sent_to_be_refused,
-    swallowed,
-)
+from sinkproof.chaos.system_calls.acts import INSTEAD, Act
+from sinkproof.chaos.system_calls.carried_out import can_be_refused, carried_out, hang_up, kill_program, sent_bytes
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
+from sinkproof.chaos.system_calls.waiting_request import WaitingRequest
 
 RECEIVE, SEND, IS_VALID, SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104  # SECCOMP_IOCTL_NOTIF_...
 SYNC_WAKE_UP: Final = 1  # where the kernel has it (6.6 and newer), a call takes less
@@ -51,27 +42,6 @@ def maps_below_folder(unseen: str) -> bool:
     return unseen.startswith(MAPS) and not unseen.startswith(f"{MAPS}/")
 
 
-class Act(enum.Enum):
-    """What happens at the armed place."""
-
-    KILL = "the program dies, and the call is never carried out"
-    KILL_CALLER = "the process that makes the call dies, if the program watched has started it; else as KILL"
-    HOLD = "the call waits until the owner of the watch lets it go on"
-    FAIL = "the call fails, and is not carried out; the connection of a socket is lost"
-    LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
-    SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"
-    SWALLOW = "its bytes are lost, with all that this connection sends later, and it does not end"
-    REFUSE = "other bytes are sent, by which the server of a database refuses the statement"
-    CUT = "half of the bytes are written, and the call says so"
-
-
-INSTEAD: Final = {
-    Act.CUT: half_written,
-    Act.SILENCE: sent_in_vain,
-    Act.SWALLOW: swallowed,
-    Act.REFUSE: sent_to_be_refused,
-    Act.LOSE_REPLY: sent_and_deaf,
-}
 Armed = tuple[str, int, Act]  # a point, its occurrence, and what happens there
 
 
@@ -120,8 +90,12 @@ class SystemCallWatch:
         record: Record | None = None,
         armed: Armed | None = None,
         process: int = 0,
+        held: WaitingRequest | None = None,
     ) -> None:
-        """`armed`: a place from the very first call on, as for `arm`. `process`: the program watched."""
+        """`armed`: a place from the very first call on, as for `arm`. `process`: the program watched. `held`: a request
+        of another program, which goes on when this one sends the same.
+        """
+        self.held = held or WaitingRequest()
         self.listener, self.names, self.kill = listener, names, kill
         self.marks, self.record, self.process = marks, record, process
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
@@ -266,6 +240,8 @@ class SystemCallWatch:
         elif self._swallowing and call.change.about == SOCKET and _socket_of(call) in self._swallowing:
             self._answer_otherwise(call, Act.SWALLOW)
         else:
+            if self.held.waits and call.change.about == SOCKET:
+                self.held.meet(sent_bytes(call.tracee, call.change.call, call.arguments))
             self._answer(call)
 
     def _inject(self, call: NotifiedCall, act: Act) -> None:
@@ -279,8 +255,10 @@ class SystemCallWatch:
                 self._note_strike(act)  # first: what notices the death asks at once whether this was the cause
                 self.kill()
                 return
-            case Act.HOLD:
+            case Act.HOLD | Act.OVERLAP:
                 self._suspended = call
+                if act is Act.OVERLAP:
+                    self.held.hold(sent_bytes(call.tracee, call.change.call, call.arguments), go_on=self.go_on)
             case Act.FAIL:
                 if is_socket:
                     hang_up(call.tracee, call.arguments[CALLS[call.change.call].descriptor or 0])

@@ -25,9 +25,11 @@ from typing import Any, Final, NoReturn
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child_channel import Inside
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer, NoReply
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.place_names import PlaceNames
 from sinkproof.chaos.system_calls.seccomp_filter import put_on, reason, receive_listener
-from sinkproof.chaos.system_calls.supervisor import Act, Armed, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import Armed, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.waiting_request import WaitingRequest
 
 ENTRY: Final = "sinkproof.chaos.system_calls.watched_program:become"
 EXIT_NOT_FOUND: Final = 127
@@ -80,9 +82,10 @@ def watch_of(
     armed: Armed | None = None,
     elsewhere: dict[str, bool] | None = None,
     to_servers: bool = False,
+    held: WaitingRequest | None = None,
 ) -> SystemCallWatch:
     """Of a child that puts the filter on itself: its first outward call waits for this. `elsewhere`, `to_servers`: as
-    for PlaceNames. Raises NotWatched; the child goes on then.
+    for PlaceNames; `held`: as for SystemCallWatch. Raises NotWatched; the child goes on then.
     """
     try:
         child.await_ready(child.channel.fileno(), select.POLLIN, Deadline(START_SECONDS))
@@ -93,7 +96,9 @@ def watch_of(
         raise NotWatched(reason(-listener))
     kill = partial(child.signal, signal.SIGKILL)
     names = PlaceNames(str(folder), own_socket=own_socket, elsewhere=elsewhere, to_servers=to_servers)
-    return SystemCallWatch(listener, names, kill=kill, marks=marks, record=record, armed=armed, process=child.pid)
+    return SystemCallWatch(
+        listener, names, kill=kill, marks=marks, record=record, armed=armed, process=child.pid, held=held
+    )
 
 
 @contextmanager

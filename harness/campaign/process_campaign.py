@@ -23,6 +23,7 @@ from sinkproof.generators import (
     beside_service,
     high_yield,
     interleavings,
+    late_calls,
     lines_never_run,
     native_calls,
     single_faults,
@@ -139,8 +140,9 @@ class ProcessCampaign(CampaignInProcesses):
             errors = native_calls.errors_at_unknown_calls(recorded)
             self.errors_of_unknown_calls = [*errors, *native_calls.errors_in_recovery(decided)]
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
-            self.late_calls = [*native_calls.short_writes(recorded), *native_calls.late_calls_of_commits(recorded)]
-            self.late_calls += native_calls.late_calls_of_recoveries(restored, recorded)
+            self.late_calls = [*native_calls.short_writes(recorded), *late_calls.of_commits(recorded)]
+            self.late_calls += late_calls.of_recoveries(restored, recorded)
+            self.late_calls += late_calls.overlapping(recorded)
             self.late_calls += native_calls.refused_statements(recorded)
             self.late_calls += native_calls.refused_statements(restored, usual=recorded)
             if has_name(self.runner.files, *START_PROGRAMS):

@@ -21,7 +21,8 @@ from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ForkServer, ForkServerError, NoReply
 from sinkproof.chaos.schedule import STANDARD, Fault
-from sinkproof.chaos.system_calls.supervisor import Act, NotifiedCall, is_statement
+from sinkproof.chaos.system_calls.acts import Act
+from sinkproof.chaos.system_calls.supervisor import NotifiedCall, is_statement
 from sinkproof.foreach_batch.certifying_query import ERROR, UNANSWERED
 from sinkproof.foreach_batch.simulated_batches import CrashState, Trail, put_back, read
 from sinkproof.foreach_batch.watched_query import ENTRY, CallsPassed, CallToTarget, NotRun, Order, WatchedDriver

@@ -124,36 +124,6 @@ def kills_in_native_code(result: RunResult, *, edges: bool = False) -> list[Faul
     return list(in_turn(burst.faults(chosen(burst.unexplained), "kill") for burst in distinct(bursts(result))))
 
 
-def late_calls_of_commits(result: RunResult) -> list[Schedule]:
-    """Of each call that a commit makes after a line, the first one: carried out when its attempt has been replaced, and
-    the last thing that this attempt does. A zombie would go on, and put right what it has broken.
-    """
-    return [Schedule((fault,)) for fault in _late_calls(result, "notify_complete").values()]
-
-
-def late_calls_of_recoveries(recovery: RunResult, usual: RunResult) -> list[Schedule]:
-    """The same where a restored sink commits again what is there, which `open` does not do in a usual run."""
-    known = _late_calls(usual, "open")
-    found = [fault for call, fault in _late_calls(recovery, "open").items() if call not in known]
-    return [replace(recovery.schedule, faults=(*recovery.schedule.faults, fault)) for fault in found]
-
-
-def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:
-    """Within this call of the sink, by line and name."""
-    found: dict[tuple[str, str], Fault] = {}
-    line: dict[str, str] = {}  # of an actor that is in its call
-    for actor, point, occurrence in passes(result):
-        if point == f"{call}.before":
-            line[actor] = ""
-        elif point == f"{call}.after":
-            line.pop(actor, None)
-        elif is_system_call(point) and actor in line:
-            found.setdefault((line[actor], point), Fault(actor, point, occurrence, "land"))
-        elif actor in line:
-            line[actor] = point
-    return found
-
-
 def requests_without_reply(result: RunResult) -> list[Schedule]:
     """Some of those of commits, and of other calls: the client waits until its timeout is over each time. The last one
     of a burst, as a client may send one request in several calls. Each is carried out, or else lost.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 from cassandra import OperationTimedOut
 from cassandra.cluster import Cluster, NoHostAvailable, Session
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from sinkproof.chaos.client_calls import POINT, client_calls
+from sinkproof.chaos import client_calls as client_calls_module
+from sinkproof.chaos.client_calls import POINT, REQUEST, client_calls
+from sinkproof.chaos.lines import Unanswered
 
 REFUSED = 1  # a port at which no service listens
 
@@ -67,7 +70,7 @@ def test_a_call_in_cython_fails_and_what_it_calls_itself_is_no_point() -> None:
         assert [POINT] == reached
         with pytest.raises(OperationTimedOut, match="injected"):
             Session.execute(None, "INSERT")
-    assert [POINT] * 2 == reached
+    assert [POINT, REQUEST] == reached
     assert Cluster.connect is connect
     cluster.shutdown()
 
@@ -81,3 +84,37 @@ def test_other_threads_and_other_modules_reach_no_point() -> None:
         b"text".hex()
     producer.poll(0)
     assert [] == reached
+
+
+def unanswered(point: str) -> None:
+    if point == REQUEST:
+        raise Unanswered("injected: the reply was lost")
+
+
+def test_a_request_in_c_is_carried_out_and_then_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records in the queue show it, as no broker is needed for them."""
+    assert "commit_transaction" in client_calls_module.IN_C.requests
+    monkeypatch.setattr(client_calls_module, "IN_C", replace(client_calls_module.IN_C, requests=("produce",)))
+    purged: list[bytes | None] = []
+    producer = silent_producer(Producer, on_delivery=lambda _, record: purged.append(record.value()))
+    before = sys.getprofile()
+    with client_calls(unanswered), pytest.raises(KafkaException, match="injected: the reply was lost"):
+        producer.produce("topic", b"row")
+    assert before is sys.getprofile()
+    producer.purge()
+    producer.flush()
+    assert [b"row"] == purged
+
+
+def test_a_request_in_c_that_fails_by_itself_has_the_error_of_a_lost_reply() -> None:
+    producer = silent_producer(Producer, **{"transactional.id": "id"})
+    with client_calls(unanswered), pytest.raises(KafkaException, match="injected: the reply was lost"):
+        producer.commit_transaction(0)
+
+
+def test_a_request_in_cython_is_carried_out_and_then_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    carried_out: list[str] = []
+    monkeypatch.setattr(Session, "execute", lambda _, statement: carried_out.append(statement), raising=True)
+    with client_calls(unanswered), pytest.raises(OperationTimedOut, match="injected"):
+        Session.execute(None, "INSERT")
+    assert ["INSERT"] == carried_out

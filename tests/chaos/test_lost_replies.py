@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.supervisor import Act
+from sinkproof.chaos.system_calls.acts import Act
 
 from .test_system_calls import needs_watch, python, run
 

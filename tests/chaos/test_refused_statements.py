@@ -9,7 +9,7 @@ import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.refused_statements import refused
-from sinkproof.chaos.system_calls.supervisor import Act
+from sinkproof.chaos.system_calls.acts import Act
 
 from .test_lost_replies import SENDS
 from .test_system_calls import needs_watch, python, run

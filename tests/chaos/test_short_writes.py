@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.supervisor import Act
+from sinkproof.chaos.system_calls.acts import Act
 
 from ..support.watched_programs import perl, python, run
 

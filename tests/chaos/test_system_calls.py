@@ -17,9 +17,9 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.outward_calls import AIO, CALLS, IO_URING, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import canonical_name
-from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.chaos.system_calls.watched_program import watched
 
 from ..support.watched_programs import SECONDS, ended, perl, python, run
@@ -193,7 +193,7 @@ SUPERVISES = """
 import sys
 from pathlib import Path
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.supervisor import Act
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.watched_program import watched
 folder = Path(sys.argv[1])
 armed = "syscall(mkdir a)", 1, Act.HOLD

@@ -15,8 +15,8 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls import folder_tree
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.folder_tree import FolderTree
-from sinkproof.chaos.system_calls.supervisor import Act
 from sinkproof.chaos.system_calls.unforced_changes import HOOKS, PAGE_BYTES, UnforcedChanges, torn
 from sinkproof.chaos.system_calls.watched_program import watched
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.subject.scratch import Scratch
@@ -91,6 +91,17 @@ class TrustsEveryMarkSink(MarkedSink):
     trusts = "read_uncommitted"
 
 
+class SendsAgainSink(MarkedSink):
+    """Wrong: a commit may have happened though its reply was lost."""
+
+    def publish(self, subtask: int, checkpoint: int, rows: Iterable[tuple[Any, ...]]) -> None:
+        try:
+            super().publish(subtask, checkpoint, rows)
+        except KafkaException:
+            self.producer = self.producer_of(self.context.subtask)
+            super().publish(subtask, checkpoint, rows)
+
+
 class Marked:
     claims = "EXACTLY_ONCE"
     make: type[MarkedSink] = MarkedSink
@@ -117,3 +128,7 @@ class RemembersBefore(Marked):
 
 class TrustsEveryMark(Marked):
     make = TrustsEveryMarkSink
+
+
+class SendsAgain(Marked):
+    make = SendsAgainSink

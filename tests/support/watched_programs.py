@@ -9,7 +9,8 @@ from pathlib import Path
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.child import ChildProcess
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.system_calls.supervisor import Act, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.acts import Act
+from sinkproof.chaos.system_calls.supervisor import Record, SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import watched
 
 SECONDS = 300.0

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.overlap_requests import OVERLAP
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.carried_out import hang_up_all
 from sinkproof.chaos.system_calls.place_names import canonical_name, is_temporary_file, kept
-from sinkproof.chaos.system_calls.supervisor import Act, PassedCall, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.supervisor import PassedCall, Record, SystemCallWatch
+from sinkproof.chaos.system_calls.waiting_request import WaitingRequest
 from sinkproof.chaos.system_calls.watched_program import NotWatched, watch_of
 from sinkproof.reference_engine.shells.process.attempt_child import DEADLY, SUSPENDING
 from sinkproof.reference_engine.shells.process.attempt_host import AttemptHost, ProcessAttempt
@@ -25,6 +28,7 @@ from sinkproof.reference_engine.shells.process.overseer import Armed
 ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),
     **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
+    OVERLAP.word: Act.OVERLAP,
     "error": Act.FAIL,
     "kill-program": Act.KILL_CALLER,
     "unanswered": Act.LOSE_REPLY,
@@ -58,6 +62,7 @@ class WatchingHost(AttemptHost):
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
         self.statements: set[tuple[str, str, int]] = set()  # those that send what a database can refuse
         self.idle_connections_end = False  # those of an attempt that is suspended
+        self.held = WaitingRequest()
 
     @property
     def names_elsewhere(self) -> tuple[str, ...]:
@@ -79,7 +84,15 @@ class WatchingHost(AttemptHost):
         """From its first call on a fault strikes. None, and why, where the kernel does not offer it."""
         armed = act_of(self.overseer.armed(actor))
         try:
-            return watch_of(child, self.scratch, marks=marks, record=self.record, armed=armed, elsewhere=self.elsewhere)
+            return watch_of(
+                child,
+                self.scratch,
+                marks=marks,
+                record=self.record,
+                armed=armed,
+                elsewhere=self.elsewhere,
+                held=self.held,
+            )
         except NotWatched as why:
             self.unwatched = str(why)
             return None
@@ -135,7 +148,7 @@ class WatchedAttempt(ProcessAttempt):
         match strike:
             case Act.KILL:
                 self.died_at_its_point(self.child.kill())
-            case Act.HOLD:
+            case Act.HOLD | Act.OVERLAP:
                 self.suspend()
             case _:
                 self.waits_in_vain |= strike in (Act.SILENCE, Act.SWALLOW)

@@ -19,7 +19,8 @@ from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.chaos.services.inside_run import CallWindow, InsideRun, is_inside_service
 from sinkproof.chaos.services.running_services import ServiceHandle, new_service
 from sinkproof.chaos.services.watched_service import DataFolderNames, WatchedService
-from sinkproof.chaos.system_calls.supervisor import Act, SystemCallWatch
+from sinkproof.chaos.system_calls.acts import Act
+from sinkproof.chaos.system_calls.supervisor import SystemCallWatch
 from sinkproof.chaos.system_calls.watched_program import NotWatched
 
 SOON = 60.0  # seconds: ends a test that has failed

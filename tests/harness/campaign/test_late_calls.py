@@ -14,13 +14,14 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
-from sinkproof.generators.native_calls import late_calls_of_commits, late_calls_of_recoveries
+from sinkproof.generators import late_calls
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
 from ...support.traces_of_calls import SYNC, WRITE, run_of
 
 SUBJECTS = Path(__file__).parents[2] / "support/disturbed_commits.py"
+SENDTO = "syscall(sendto socket)"
 STAGES = [stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))]
 COMMIT = (
     *("notify_complete.before", "line(a.py:1)", WRITE, WRITE, "line(a.py:2)", WRITE, SYNC),
@@ -40,7 +41,7 @@ def runner_of(name: str) -> Iterator[ProcessRunner]:
 def test_of_each_call_that_a_commit_makes_after_a_line_the_first_lands_late() -> None:
     result = run_of("line(a.py:1)", SYNC, *COMMIT, "line(a.py:3)", WRITE, *COMMIT)
     assert [f"sink[0].{WRITE}#1=land", f"sink[0].{WRITE}#3=land", f"sink[0].{SYNC}#2=land"] == [
-        str(schedule) for schedule in late_calls_of_commits(result)
+        str(schedule) for schedule in late_calls.of_commits(result)
     ]
 
 
@@ -50,7 +51,7 @@ def test_calls_that_only_recoveries_make_land_late_in_a_recovery() -> None:
     again = ("open.before", "line(a.py:1)", WRITE, "line(a.py:2)", WRITE, "open.after")
     recovery = replace(run_of(*opened, *COMMIT, *again), schedule=death)
     assert [f"{death} sink[0].{WRITE}#6=land"] == [
-        str(schedule) for schedule in late_calls_of_recoveries(recovery, run_of(*opened, *COMMIT))
+        str(schedule) for schedule in late_calls.of_recoveries(recovery, run_of(*opened, *COMMIT))
     ]
 
 
@@ -71,3 +72,26 @@ def test_each_call_lands_as_the_last_thing_that_a_replaced_attempt_does(name: st
         ProcessCampaign(runner, results).carry_out(STAGES)
     shown = {finding.oracle for finding in results.findings if place and finding.schedule.endswith(place)}
     assert found == shown == {finding.oracle for finding in results.findings}
+
+
+def test_of_requests_in_commits_some_of_each_line_overlap_with_those_of_a_successor() -> None:
+    result = run_of("line(a.py:1)", SENDTO, *COMMIT[:2], SENDTO, WRITE, *COMMIT[2:], *COMMIT[:2], SENDTO)
+    assert [f"sink[0].{SENDTO}#{number}=overlap" for number in (2, 3)] == [
+        str(schedule) for schedule in late_calls.overlapping(result)
+    ]
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "is_right"), [("InTwoSteps", False), ("AtOnce", True)])
+def test_a_server_that_looks_and_appends_then_is_convicted_by_equal_requests_at_once(name: str, is_right: bool) -> None:
+    subject = load(f"{SUBJECTS.with_name('served_at_once.py')}:{name}")
+    with scratch_folder() as folder, process_runner(subject, Scratch(name="o", path=folder, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results)
+        campaign.look_for_native_calls()
+        schedules = [each for each in campaign.late_calls if each.faults[-1].kind == "overlap"]
+        at_once = [runner.run(each) for each in schedules]
+    assert len(schedules) > 1
+    assert all(run.fired and run.finished for run in at_once)
+    assert {is_right} == {not run.anomalies for run in at_once if not run.resumed_early}

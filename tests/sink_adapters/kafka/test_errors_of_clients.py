@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.client_calls import POINT
+from sinkproof.chaos.client_calls import POINT, REQUEST
 from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.process_runner import process_runner
@@ -34,7 +34,7 @@ def started_for_contracts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def calls_of_clients(baseline: RunResult) -> Iterator[tuple[Fault, str]]:
     """Of the first call from each line: the fault, and the text of the line."""
     lines, at = SINKS.read_text().splitlines(), dict[str, str]()
-    chosen = {fault for fault in first_of_each_call(baseline, "error") if fault.point == POINT}
+    chosen = {fault for fault in first_of_each_call(baseline, "error") if fault.point in (POINT, REQUEST)}
     for actor, point, occurrence in passes(baseline):
         if is_line(point):
             at[actor] = lines[int(point.rpartition(":")[2][:-1]) - 1]
@@ -60,3 +60,19 @@ def test_an_error_in_a_commit_convicts_what_the_process_remembers(name: str, is_
     assert 4 == len(in_commits) < len(failed)
     assert {is_right} == set(in_commits.values())
     assert all(right for line, right in failed.items() if line not in in_commits)
+
+
+@pytest.mark.parametrize(
+    ("name", "restarts", "is_right"),
+    [("SendsAgain", 0, False), pytest.param("Marked", 1, True, marks=pytest.mark.longer)],
+)
+def test_a_lost_reply_to_a_commit_convicts_what_sends_its_rows_again(name: str, restarts: int, is_right: bool) -> None:
+    scratch = Scratch(name="lost", path=fresh_folder(), shell="process")
+    with process_runner(load(f"{SINKS}:{name}"), scratch) as runner:
+        baseline = runner.run(Schedule(), trace_lines=True)
+        assert not baseline.anomalies
+        lost = next(fault for fault in first_of_each_call(baseline, "unanswered") if fault.point == REQUEST)
+        result = runner.run(Schedule((lost,)))
+    assert result.finished
+    assert restarts == result.restarts
+    assert is_right == (not result.anomalies)

@@ -1,0 +1,65 @@
+"""Outward calls of a commit that are carried out when their attempt has been replaced: after its successor has made
+them, or together with them.
+
+Of a run with executed lines and system calls in its trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sinkproof.chaos.faults.land_late_write import LAND
+from sinkproof.chaos.faults.overlap_requests import OVERLAP
+from sinkproof.chaos.points import is_system_call
+from sinkproof.chaos.schedule import Fault, Schedule
+from sinkproof.execution.run_result import RunResult
+from sinkproof.generators.fault_sites import evenly, in_turn, passes
+
+OVERLAPS_OF_A_LINE_MOST, OVERLAPS_MOST = 4, 24  # of several, as both requests need not meet in the server each time
+
+
+def of_commits(result: RunResult) -> list[Schedule]:
+    """Of each call that a commit makes after a line, the first one: carried out when its attempt has been replaced, and
+    the last thing that this attempt does. A zombie would go on, and put right what it has broken.
+    """
+    return [Schedule((fault,)) for fault in _late_calls(result, "notify_complete").values()]
+
+
+def of_recoveries(recovery: RunResult, usual: RunResult) -> list[Schedule]:
+    """The same where a restored sink commits again what is there, which `open` does not do in a usual run."""
+    known = _late_calls(usual, "open")
+    found = [fault for call, fault in _late_calls(recovery, "open").items() if call not in known]
+    return [replace(recovery.schedule, faults=(*recovery.schedule.faults, fault)) for fault in found]
+
+
+def overlapping(result: RunResult) -> list[Schedule]:
+    """Some of those that each line of a commit sends, together with the same ones of a successor."""
+    found: dict[tuple[str, str], list[Fault]] = {}
+    for call, fault in _calls_within(result, "notify_complete"):
+        if OVERLAP.applies(fault.actor, fault.point):
+            found.setdefault(call, []).append(replace(fault, kind=OVERLAP.word))
+    chosen = in_turn(evenly(faults, OVERLAPS_OF_A_LINE_MOST) for faults in found.values())
+    return [Schedule((fault,)) for fault in chosen][:OVERLAPS_MOST]
+
+
+def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:
+    """The first one of each line and name."""
+    found: dict[tuple[str, str], Fault] = {}
+    for place, fault in _calls_within(result, call):
+        found.setdefault(place, fault)
+    return found
+
+
+def _calls_within(result: RunResult, call: str) -> Iterator[tuple[tuple[str, str], Fault]]:
+    """Outward calls within this call of the sink: (line, name), and the call that lands late."""
+    line: dict[str, str] = {}  # of an actor that is in its call
+    for actor, point, occurrence in passes(result):
+        if point == f"{call}.before":
+            line[actor] = ""
+        elif point == f"{call}.after":
+            line.pop(actor, None)
+        elif is_system_call(point) and actor in line:
+            yield (line[actor], point), Fault(actor, point, occurrence, LAND.word)
+        elif actor in line:
+            line[actor] = point
