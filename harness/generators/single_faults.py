@@ -259,7 +259,7 @@ def at_outward_calls(campaign: CampaignView) -> Iterator[Schedule]:
 def otherwise_at(kills: Sequence[Fault]) -> Iterator[Schedule]:
     """Other faults before these calls: the first and the last of each name."""
     groups = []
-    for kind in ("stop", "error", "land", "pause", "unanswered"):
+    for kind in ("stop", "error", "land", "overlap", "pause", "unanswered"):
         faults = [replace(fault, kind=kind) for fault in kills if KINDS[kind].applies(fault.actor, fault.point)]
         first = {fault.point: fault for fault in reversed(faults)}
         last = {fault.point: fault for fault in faults}
