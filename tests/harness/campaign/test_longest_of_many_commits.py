@@ -30,7 +30,9 @@ def explored(locator: str, folder: Path, *, stage: str = KILLS) -> CampaignResul
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("OneLevel", {"O2"}), ("EachLevel", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("OneLevel", {"O2"}), pytest.param("EachLevel", set(), marks=pytest.mark.longer)]
+)
 def test_what_is_wrong_in_a_second_merge(name: str, found: set[str], tmp_path: Path) -> None:
     results = explored(f"merged_files.py:{name}", tmp_path)
     assert found == {each.oracle for each in results.findings}

@@ -26,9 +26,8 @@ SUBJECTS = Path(__file__).parents[2] / "support/racing_threads.py"
         ("PublishedInTime", "impatient-threads"),
         ("StagedAndUnasked", "slow-threads"),
         ("Numbered", ""),
-        ("FlushedBeside", ""),
         ("FlushedInTime", ""),
-        ("StagedBeside", ""),
+        *(pytest.param(name, "", marks=pytest.mark.longer) for name in ("FlushedBeside", "StagedBeside")),
     ],
 )
 def test_what_threads_take_at_a_time_or_publish_too_early_is_found(name: str, job: str, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def refused(*kinds: str) -> Stage:
         ("InBulkUnchecked", refused("items-rejected"), {"O1"}),
         ("InBulk", refused("items-rejected"), set()),
         pytest.param("Checked", refused(*REFUSALS), set(), marks=pytest.mark.longer),
-        ("CheckedFirst", refused("unavailable", "gateway-timeout"), set()),
+        pytest.param("CheckedFirst", refused("unavailable", "gateway-timeout"), set(), marks=pytest.mark.longer),
     ],
 )
 def test_what_is_refused_is_sent_again_or_lost(name: str, stage: Stage, found: set[str], tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def test_no_number_of_a_campaign_is_more_than_what_its_processes_have_logged(
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_the_command_upholds_a_right_sink_on_spark(sinkproof_command: Command) -> None:
     done = sinkproof_command("certify", "files/two-phase", "--on", "spark", "--budget", "least", "--json")
     document = json.loads(done.stdout)

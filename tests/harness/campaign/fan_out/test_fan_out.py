@@ -75,6 +75,7 @@ def found_by_pairs(access: FanOut | None) -> tuple[CampaignResults, PoolNotes]:
     return results, notes
 
 
+@pytest.mark.longer
 def test_pairs_of_a_wrong_sink_show_the_same_on_executors(spark: FannedOut, left_to_workers: None) -> None:
     (alone, _), (elsewhere, notes) = found_by_pairs(None), found_by_pairs(spark.access)
     assert alone.findings
