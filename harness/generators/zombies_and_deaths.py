@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS, is_interior, is_line
@@ -30,8 +31,7 @@ ZOMBIES_MOST: Final = 24
 HANDLED_MOST: Final = 8  # errors
 LINES_AFTER_MOST: Final = 12
 AFTER_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".after"))
-WAITED_FOR_MOST: Final = 6  # each takes some seconds; half of them where it is more than five
-SHORT_WAIT_SECONDS: Final = 5.0
+WAITED_FOR_MOST: Final = ((5.0, 6), (11.0, 3), (inf, 2))  # seconds that one takes at least, and how many there are
 
 
 def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
@@ -133,8 +133,8 @@ def zombies_waited_for(schedules: Sequence[Schedule], *, wait_seconds: float) ->
     the first and the last of these places the zombie is killed then: what it would do may hide what others did.
     """
     every = [*dict.fromkeys(replace(schedule, job=LONG_WAITS_JOB) for schedule in schedules)]
-    most = WAITED_FOR_MOST if wait_seconds <= SHORT_WAIT_SECONDS else WAITED_FOR_MOST // 2
+    most = next(number for seconds, number in WAITED_FOR_MOST if wait_seconds <= seconds)
     chosen = [*dict.fromkeys(every[step * (len(every) - 1) // (most - 1)] for step in range(most) if every)]
-    ends = dict.fromkeys((*chosen[:1], *chosen[-1:]))
+    ends = dict.fromkeys((*chosen[:1], *chosen[2:][-1:]))
     yield from chosen
     yield from (replace(each, faults=(replace(each.faults[0], kind="hang"),)) for each in ends)
