@@ -111,8 +111,10 @@ def _only_lost(run_result: RunResult) -> bool:
     return run_result.finished and {anomaly.oracle for anomaly in run_result.anomalies} <= {"O1"}
 
 
-def not_copied(runner: ScheduleRunner) -> str:
-    """After a run without faults: why a copy of the target does not hold all of it."""
+def not_copied(runner: ScheduleRunner, usual: RunResult) -> str:
+    """After a run without faults, which ended as `usual`: why a copy of the target does not hold all of it. A server
+    goes on with its own files when others have been put in their place.
+    """
     world = JobWorld(runner)
     before, full = sorted(runner.committed_rows()), world.freeze_target()
     (beginning,) = world.beginnings()
@@ -126,9 +128,12 @@ def not_copied(runner: ScheduleRunner) -> str:
     if runner.contract.copies and (lacking := _lacking(world, beginning)):
         return f"what freeze returns and thaw brings back lacks {lacking}"
     first = world.run(beginning, None)
-    if first == world.run(beginning, None):
-        return ""
-    return "two runs from the same copy ended differently"
+    if first != world.run(beginning, None):
+        return "two runs from the same copy ended differently"
+    if {anomaly.oracle for anomaly in first.findings} != {anomaly.oracle for anomaly in usual.anomalies}:
+        why = next((anomaly.why for anomaly in first.findings), "nothing is wrong there")
+        return f"a run from a copy ended otherwise than the first one: {why}"
+    return ""
 
 
 def _lacking(world: JobWorld, beginning: JobState) -> str:

@@ -75,7 +75,7 @@ class SimulatedCampaign(Campaign):
         if first is None:
             return False
         self._baseline = first
-        if why := not_copied(self.runner):
+        if why := not_copied(self.runner, first):
             self.results.steering.deferred_to_processes = why
         if self.runner.run(Schedule()).trace != first.trace:
             self.results.notes.append("two runs without faults passed different points: some schedules may not fire")
