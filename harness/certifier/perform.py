@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sinkproof.campaign.baseline import not_copied
 from sinkproof.campaign.campaign_budget import begin, run_campaign, within_budget
 from sinkproof.campaign.task import RunAgain, ShellOutcome, Task
 from sinkproof.chaos.clock import now
@@ -20,7 +21,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.exploration.crash_copies import needs_copies, run_with_copies
 from sinkproof.exploration.judged_runs import ALONE, JudgedRun, ending, run_once_more, schedule_of
 from sinkproof.reports.progress import SILENT, Progress
-from sinkproof.subject.contract import Contract
+from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import scratch_folder
 
@@ -112,5 +113,15 @@ def try_again(task: Task, *, progress: Progress = SILENT) -> RunResult:
                 return runner.run_alone(schedule, concurrent_reader=True)
             lines = any(is_line(fault.point) for fault in schedule.faults)
             if needs_copies(runner, schedule):
-                return run_with_copies(runner, schedule, trace_lines=lines)
+                return _run_with_copies(runner, schedule, trace_lines=lines)
             return runner.run_alone(schedule, trace_lines=lines, concurrent_reader=True)
+
+
+def _run_with_copies(runner: ScheduleRunner, schedule: Schedule, *, trace_lines: bool) -> RunResult:
+    """Raises ContractError where something is wrong because a copy does not hold all of the target."""
+    result = run_with_copies(runner, schedule, trace_lines=trace_lines)
+    if result.anomalies:
+        runner.reset()
+        if why := not_copied(runner, runner.run(Schedule())):
+            raise ContractError(f"the simulated shell cannot copy this target ({why}). Replay it with --on process")
+    return result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
+Command = Callable[..., subprocess.CompletedProcess[str]]
 SUBJECT = Path(__file__).parents[2] / "support/journal_in_folder.py"
 
 
@@ -26,3 +29,13 @@ def test_a_right_sink_of_a_server_with_files_in_the_folder_has_no_finding(tmp_pa
         results.steering.deferred_to_processes
     )
     assert ([], []) == (results.findings, results.unknowns)
+
+
+@pytest.mark.slow
+def test_a_simulated_replay_of_a_crash_is_left_to_processes(sinkproof_command: Command) -> None:
+    death = "checkpoint.persist.after#1=kill-job"
+    done = sinkproof_command("replay", death, f"{SUBJECT}:Journaled")
+    assert 3 == done.returncode
+    assert "cannot copy this target (a run from a copy ended otherwise" in done.stderr
+    assert "Replay it with --on process" in done.stderr
+    assert 0 == sinkproof_command("replay", death, f"{SUBJECT}:Journaled", "--on", "process").returncode
