@@ -80,7 +80,7 @@ NATIVE_CODE: Final[Plan] = (
     Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,
-        needs=WATCHED_SINK,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),
 )

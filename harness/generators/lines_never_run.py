@@ -173,5 +173,5 @@ def more_data(files: Collection[str]) -> list[Schedules]:
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:
-    """What is old is removed there, or put together; what is large is written in pieces."""
-    return [job for numbers, job in NEW_CALLS_IN.items() if has_number_between(files, *numbers)]
+    """What is old is removed there, or put together; what is large is written in pieces. No files: as for more data."""
+    return [job for numbers, job in NEW_CALLS_IN.items() if not files or has_number_between(files, *numbers)]

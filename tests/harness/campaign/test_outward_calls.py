@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign.outward_calls_plan import OUTWARD_CALLS
+from sinkproof.campaign.outward_calls_plan import NATIVE_CODE, OUTWARD_CALLS
 from sinkproof.campaign.outward_coverage import OutwardCoverage, kills, recovery_kills
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
@@ -33,6 +33,7 @@ from sinkproof.subject.scratch import Scratch, scratch_folder
 
 COMMANDS = Path(__file__).parents[2] / "support/commands"
 READER = """sh -c 'cat "$SINKPROOF_SCRATCH"/out-* 2>/dev/null || true'"""
+WHOLE_LINES = """sh -c 'grep -h "\\]$" "$SINKPROOF_SCRATCH"/out-* 2>/dev/null || true'"""
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
 PROGRAMS = {"perl": "sink.pl", "bash": "sink.sh", "go": "sink.go", "javac": "Sink.java"}
 
@@ -53,8 +54,8 @@ def built(language: str, folder: Path) -> str:
 
 
 @contextmanager
-def runner_of(command: str) -> Iterator[ProcessRunner]:
-    contract = load(locator(command, READER, "EXACTLY_ONCE"))
+def runner_of(command: str, *, reader: str = READER) -> Iterator[ProcessRunner]:
+    contract = load(locator(command, reader, "EXACTLY_ONCE"))
     with (
         scratch_folder() as folder,
         process_runner(contract, Scratch(name="outward", path=folder, shell="process")) as runner,
@@ -165,6 +166,17 @@ open my $started, ">", "$ENV{SINKPROOF_SCRATCH}/started-$ENV{SINKPROOF_SUBTASK}-
 close $started;
 while (<STDIN>) { print /"call": "snapshot"/ ? qq({"ok": true, "state": ""}\n) : qq({"ok": true}\n); }
 """
+
+
+@needs_watch
+@pytest.mark.slow
+def test_a_command_is_killed_between_the_writes_of_a_large_batch() -> None:
+    with runner_of(f"perl {COMMANDS / 'sink.pl'} skipping", reader=WHOLE_LINES) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        campaign.carry_out([stage for stage in NATIVE_CODE if "large batches" in stage.name])
+    (found,) = {(finding.oracle, finding.schedule) for finding in results.findings}
+    assert ("O1", "job=large-batches sink[0].syscall(write out-*-*)#2=kill") == found
 
 
 @needs_watch

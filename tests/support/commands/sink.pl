@@ -2,7 +2,8 @@
 # Each checkpoint of each subtask becomes one file, by one rename, under a name that is always the same. With the word
 # "wrong" rows are appended, and a second file notes that: right around its calls, wrong between these two. With the word
 # "hurried" it makes visible what is pending when it gets SIGTERM; with "calm" it just exits then. With "aging" it ends
-# where a file is older than a day.
+# where a file is older than a day. With "skipping" it writes in place, and skips a file that has anything in it: wrong
+# where one write is not enough.
 use strict; use warnings; use JSON::PP; use MIME::Base64; $| = 1;
 my ($folder, $subtask, $generation) = @ENV{qw(SINKPROOF_SCRATCH SINKPROOF_SUBTASK SINKPROOF_GENERATION)};
 my ($wrong, $rows, %pending) = (($ARGV[0] // "") eq "wrong", "");
@@ -15,6 +16,9 @@ sub publish { my ($owner, $id, $text) = @_;
     return if -e "$folder/done-$owner-$id";
     put(">>", "out-$owner", $text);
     put(">", "done-$owner-$id", "");
+  } elsif (($ARGV[0] // "") eq "skipping") {
+    return if -s "$folder/out-$owner-$id";
+    put("+>>", "out-$owner-$id", $text);
   } else {
     my $temp = "temp-$subtask-$generation";
     put(">", $temp, $text);
