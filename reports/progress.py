@@ -29,6 +29,7 @@ FAULT: Final = re.compile(
 DOING: Final = {
     "kill": "killing {actor}",
     "kill-job": "killing the whole job",
+    "kill-halfway": "killing {actor} within a request",
     **dict.fromkeys(("terminate", "terminate-later"), "asking {actor} by SIGTERM to end"),
     "stop": "suspending {actor}, which resumes as a zombie,",
     "overlap": "resuming {actor} beside the same request of its successor,",

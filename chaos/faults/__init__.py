@@ -30,6 +30,7 @@ from sinkproof.chaos.faults.hold_request_until_late import HOLD
 from sinkproof.chaos.faults.items_rejected import ITEMS_REJECTED
 from sinkproof.chaos.faults.kill_attempt import KILL
 from sinkproof.chaos.faults.kill_executor import KILL_EXECUTOR
+from sinkproof.chaos.faults.kill_halfway import KILL_HALFWAY
 from sinkproof.chaos.faults.kill_job import KILL_JOB
 from sinkproof.chaos.faults.kill_program import KILL_PROGRAM
 from sinkproof.chaos.faults.kill_sender import KILL_SENDER
@@ -64,7 +65,7 @@ from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
-    *(KILL_JOB, KILL, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, OVERLAP, PAUSE),
+    *(KILL_JOB, KILL, KILL_HALFWAY, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, OVERLAP, PAUSE),
     *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, LATE_REPLY, CLOSED),
     *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),

@@ -11,7 +11,7 @@ from sinkproof.chaos.system_calls.outward_calls import SENDING
 from sinkproof.chaos.system_calls.place_names import SOCKET
 
 
-def applies(actor: str, point: str) -> bool:
+def is_request(actor: str, point: str) -> bool:
     match = SYSTEM_CALL.fullmatch(point)
     return actor.startswith("sink[") and match is not None and match["about"] == SOCKET and match["call"] in SENDING
 
@@ -19,7 +19,7 @@ def applies(actor: str, point: str) -> bool:
 OVERLAP = FaultKind[FaultableShell](
     "overlap",
     "overlapping requests: this process is suspended and replaced, and resumes when its successor sends the same bytes",
-    applies=applies,
+    applies=is_request,
     inject=lambda shell: shell.stop_actor(),
     needs=PROCESSES,
     suspends=True,

@@ -19,6 +19,7 @@ class Act(enum.Enum):
 
     KILL = "the program dies, and the call is never carried out"
     KILL_CALLER = "the process that makes the call dies, if the program watched has started it; else as KILL"
+    KILL_HALFWAY = "half of the bytes are sent, and the program dies"
     HOLD = "the call waits until the owner of the watch lets it go on"
     OVERLAP = "the same, or until another program that is watched sends the same bytes"
     FAIL = "the call fails, and is not carried out; the connection of a socket is lost"

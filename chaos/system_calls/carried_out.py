@@ -149,6 +149,15 @@ def swallowed(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     return len(data)
 
 
+def half_sent(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> None:
+    """Half of the bytes arrive, but no whole lines. Nothing is sent where that cannot be done from here."""
+    data = sent_bytes(tracee, name, arguments)
+    half = data[: len(data) // 2]
+    half = half[:-1] if half.endswith(b"\n") else half
+    with suppress(OSError), _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+        _send_whole(connection, half)
+
+
 def sent_to_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes of a statement to a database were sent, as the caller is told: others were, which are refused."""
     data = _bytes_to_send(tracee, name, arguments)

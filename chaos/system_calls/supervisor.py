@@ -19,7 +19,14 @@ from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from sinkproof.chaos.system_calls.acts import INSTEAD, Act
-from sinkproof.chaos.system_calls.carried_out import can_be_refused, carried_out, hang_up, kill_program, sent_bytes
+from sinkproof.chaos.system_calls.carried_out import (
+    can_be_refused,
+    carried_out,
+    half_sent,
+    hang_up,
+    kill_program,
+    sent_bytes,
+)
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
 from sinkproof.chaos.system_calls.place_names import SOCKET, OutwardChange, PlaceNames, Tracee
 from sinkproof.chaos.system_calls.waiting_request import WaitingRequest
@@ -250,7 +257,9 @@ class SystemCallWatch:
         match act:
             case Act.KILL_CALLER if kill_program(call.tracee, but=self.process):
                 pass
-            case Act.KILL | Act.KILL_CALLER:
+            case Act.KILL | Act.KILL_CALLER | Act.KILL_HALFWAY:
+                if act is Act.KILL_HALFWAY:
+                    half_sent(call.tracee, call.change.call, call.arguments)
                 act = Act.KILL
                 self._note_strike(act)  # first: what notices the death asks at once whether this was the cause
                 self.kill()

@@ -142,7 +142,7 @@ class ProcessCampaign(CampaignInProcesses):
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
             self.late_calls = [*native_calls.short_writes(recorded), *late_calls.of_commits(recorded)]
             self.late_calls += late_calls.of_recoveries(restored, recorded)
-            self.late_calls += late_calls.overlapping(recorded)
+            self.late_calls += late_calls.requests_of_commits(recorded)
             self.late_calls += native_calls.refused_statements(recorded)
             self.late_calls += native_calls.refused_statements(restored, usual=recorded)
             if has_name(self.runner.files, *START_PROGRAMS):

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
+from sinkproof.chaos.faults.kill_halfway import KILL_HALFWAY
 from sinkproof.chaos.faults.land_late_write import LAND
-from sinkproof.chaos.faults.overlap_requests import OVERLAP
+from sinkproof.chaos.faults.overlap_requests import OVERLAP, is_request
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 
-OVERLAPS_OF_A_LINE_MOST, OVERLAPS_MOST = 4, 24  # of several, as both requests need not meet in the server each time
+REQUESTS_MOST: Final = 24
 
 
 def of_commits(result: RunResult) -> list[Schedule]:
@@ -33,14 +35,18 @@ def of_recoveries(recovery: RunResult, usual: RunResult) -> list[Schedule]:
     return [replace(recovery.schedule, faults=(*recovery.schedule.faults, fault)) for fault in found]
 
 
-def overlapping(result: RunResult) -> list[Schedule]:
-    """Some of those that each line of a commit sends, together with the same ones of a successor."""
+def requests_of_commits(result: RunResult) -> list[Schedule]:
+    """Some of those that each line of a commit sends, at which a death leaves half of the request, and which overlap
+    with those of a successor: the first two, as a head and its body, and two of the others, as requests need not meet
+    in the server each time.
+    """
     found: dict[tuple[str, str], list[Fault]] = {}
     for call, fault in _calls_within(result, "notify_complete"):
-        if OVERLAP.applies(fault.actor, fault.point):
-            found.setdefault(call, []).append(replace(fault, kind=OVERLAP.word))
-    chosen = in_turn(evenly(faults, OVERLAPS_OF_A_LINE_MOST) for faults in found.values())
-    return [Schedule((fault,)) for fault in chosen][:OVERLAPS_MOST]
+        if is_request(fault.actor, fault.point):
+            found.setdefault(call, []).append(fault)
+    chosen = [*in_turn((*faults[:2], *evenly(faults[2:], 2)) for faults in found.values())][:REQUESTS_MOST]
+    kinds = (OVERLAP.word, KILL_HALFWAY.word)
+    return [Schedule((replace(fault, kind=kind),)) for fault in chosen for kind in kinds]
 
 
 def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:

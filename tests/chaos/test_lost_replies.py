@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from sinkproof.chaos.system_calls.acts import Act
 
 from .test_system_calls import needs_watch, python, run
 
+DIGITS, LINES = b"0123456789", b"one\ntwo\n"
 SENDS = {
     "sendto": "ours.send(b'0123456789')",
     "write": "os.write(ours.fileno(), b'0123456789')",
@@ -135,3 +138,21 @@ with socket.socket(type=socket.SOCK_DGRAM) as ours, socket.socket(type=socket.SO
     status, _, struck, _ = run(server, tmp_path, python(program), ("syscall(sendto socket)", 1, Act.SWALLOW))
     assert (0, []) == (status, struck)
     assert "b'to an address' b'later'\n" == (tmp_path / "seen").read_text()
+
+
+@needs_watch
+@pytest.mark.parametrize(
+    ("call", "text"), [("sendto", b"0123456789"), ("write", b"0123456789"), ("sendto", b"one\ntwo\n")]
+)
+def test_a_program_that_dies_within_a_request_has_sent_half_of_it_and_no_whole_lines(
+    server: ForkServer, tmp_path: Path, call: str, text: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        send = "ours.send(text)" if call == "sendto" else "os.write(ours.fileno(), text)"
+        program = f"text = {text!r}\nours = socket.create_connection({listener.getsockname()})\n{send}\n"
+        status, _, struck, _ = run(server, tmp_path, python(program), (f"syscall({call} socket)", 1, Act.KILL_HALFWAY))
+        with listener.accept()[0] as theirs, theirs.makefile("rb") as stream:
+            arrived = stream.read()
+    assert signal.SIGKILL == status
+    assert [] == struck
+    assert text[: 3 + 2 * (b"\n" not in text)] == arrived

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS
+from sinkproof.chaos.faults.kill_halfway import KILL_HALFWAY
 from sinkproof.chaos.faults.overlap_requests import OVERLAP
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer
@@ -29,6 +30,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),
     **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
     OVERLAP.word: Act.OVERLAP,
+    KILL_HALFWAY.word: Act.KILL_HALFWAY,
     "error": Act.FAIL,
     "kill-program": Act.KILL_CALLER,
     "unanswered": Act.LOSE_REPLY,

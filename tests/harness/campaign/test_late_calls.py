@@ -74,10 +74,10 @@ def test_each_call_lands_as_the_last_thing_that_a_replaced_attempt_does(name: st
     assert found == shown == {finding.oracle for finding in results.findings}
 
 
-def test_of_requests_in_commits_some_of_each_line_overlap_with_those_of_a_successor() -> None:
+def test_of_requests_in_commits_some_of_each_line_overlap_with_those_of_a_successor_or_are_cut() -> None:
     result = run_of("line(a.py:1)", SENDTO, *COMMIT[:2], SENDTO, WRITE, *COMMIT[2:], *COMMIT[:2], SENDTO)
-    assert [f"sink[0].{SENDTO}#{number}=overlap" for number in (2, 3)] == [
-        str(schedule) for schedule in late_calls.overlapping(result)
+    assert [f"sink[0].{SENDTO}#{number}={kind}" for number in (2, 3) for kind in ("overlap", "kill-halfway")] == [
+        str(schedule) for schedule in late_calls.requests_of_commits(result)
     ]
 
 
