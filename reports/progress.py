@@ -32,6 +32,7 @@ DOING: Final = {
     "kill-halfway": "killing {actor} within a request",
     **dict.fromkeys(("terminate", "terminate-later"), "asking {actor} by SIGTERM to end"),
     "stop": "suspending {actor}, which resumes as a zombie,",
+    "meet": "resuming {actor} beside a request of another subtask,",
     "overlap": "resuming {actor} beside the same request of its successor,",
     "land": "letting the last request of {actor} land late,",
     "pause": "pausing {actor}",

@@ -46,6 +46,7 @@ from sinkproof.chaos.faults.lose_power_torn_bytes import LOSE_BYTES
 from sinkproof.chaos.faults.lose_power_torn_tails import LOSE_TAILS
 from sinkproof.chaos.faults.lose_power_unsynced_names import LOSE_NAMES
 from sinkproof.chaos.faults.maintain_target import MAINTAIN
+from sinkproof.chaos.faults.meet_requests import MEET
 from sinkproof.chaos.faults.network_failure import NETWORK
 from sinkproof.chaos.faults.overlap_requests import OVERLAP
 from sinkproof.chaos.faults.pause_briefly import PAUSE
@@ -65,7 +66,8 @@ from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
-    *(KILL_JOB, KILL, KILL_HALFWAY, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER, STOP, HANG, OVERLAP, PAUSE),
+    *(KILL_JOB, KILL, KILL_HALFWAY, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER),
+    *(STOP, HANG, OVERLAP, MEET, PAUSE),
     *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, LATE_REPLY, CLOSED),
     *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),

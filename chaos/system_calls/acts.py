@@ -22,6 +22,7 @@ class Act(enum.Enum):
     KILL_HALFWAY = "half of the bytes are sent, and the program dies"
     HOLD = "the call waits until the owner of the watch lets it go on"
     OVERLAP = "the same, or until another program that is watched sends the same bytes"
+    MEET = "the same, or until another program that is watched sends anything"
     FAIL = "the call fails, and is not carried out; the connection of a socket is lost"
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
     SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"

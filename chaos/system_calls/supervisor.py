@@ -156,6 +156,7 @@ class SystemCallWatch:
 
     def go_on(self, *, then_die: bool = False) -> None:
         """The held call is carried out, and further ones are served. `then_die`: up to the next outward call only."""
+        self.held.forget(self.go_on)
         with self._lock:
             self._waits, self._dies_next = False, then_die
             suspended, self._suspended = self._suspended, None
@@ -264,10 +265,12 @@ class SystemCallWatch:
                 self._note_strike(act)  # first: what notices the death asks at once whether this was the cause
                 self.kill()
                 return
-            case Act.HOLD | Act.OVERLAP:
+            case Act.HOLD:
                 self._suspended = call
-                if act is Act.OVERLAP:
-                    self.held.hold(sent_bytes(call.tracee, call.change.call, call.arguments), go_on=self.go_on)
+            case Act.OVERLAP | Act.MEET:
+                self._suspended = call
+                sent = None if act is Act.MEET else sent_bytes(call.tracee, call.change.call, call.arguments)
+                self.held.hold(sent, go_on=self.go_on)
             case Act.FAIL:
                 if is_socket:
                     hang_up(call.tracee, call.arguments[CALLS[call.change.call].descriptor or 0])

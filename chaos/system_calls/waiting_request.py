@@ -11,22 +11,27 @@ class WaitingRequest:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._data = b""
+        self._data: bytes | None = b""
         self._go_on: Callable[[], None] | None = None
 
     @property
     def waits(self) -> bool:
         return self._go_on is not None
 
-    def hold(self, data: bytes, *, go_on: Callable[[], None]) -> None:
-        """`data`: what is sent; empty: it cannot be read, and meets nothing."""
+    def hold(self, data: bytes | None, *, go_on: Callable[[], None]) -> None:
+        """`data`: what is sent; empty: it cannot be read, and meets nothing; None: it meets whatever is sent."""
         with self._lock:
-            self._data, self._go_on = data, go_on if data else None
+            self._data, self._go_on = data, None if data == b"" else go_on
+
+    def forget(self, go_on: Callable[[], None]) -> None:
+        """It has gone on by itself: what it sends later meets nothing."""
+        with self._lock:
+            self._go_on = None if self._go_on == go_on else self._go_on
 
     def meet(self, data: bytes) -> None:
         """Another program is about to send this."""
         with self._lock:
-            go_on = self._go_on if data == self._data else None
+            go_on = self._go_on if self._data in (data, None) else None
             self._go_on = None if go_on is not None else self._go_on
         if go_on is not None:
             go_on()

@@ -112,15 +112,18 @@ def watched(
     armed: Armed | None = None,
     elsewhere: dict[str, bool] | None = None,
     to_servers: bool = False,
+    held: WaitingRequest | None = None,
 ) -> Iterator[tuple[ChildProcess, SystemCallWatch]]:
     """The program, which reads nothing, and its watch. Nothing of it runs any more afterwards. `armed`: a place that is
-    to be struck, from its very first call on.
+    to be struck, from its very first call on. `held`: as for SystemCallWatch.
     """
     nothing = os.open(os.devnull, os.O_RDONLY)
     child = server.spawn(ENTRY, list(words), (os.getcwd(), dict(variables)), descriptors=[nothing])
     os.close(nothing)
     try:
-        watch = watch_of(child, folder, record=record, armed=armed, elsewhere=elsewhere, to_servers=to_servers)
+        watch = watch_of(
+            child, folder, record=record, armed=armed, elsewhere=elsewhere, to_servers=to_servers, held=held
+        )
         try:
             yield child, watch
         finally:

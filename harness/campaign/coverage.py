@@ -30,7 +30,7 @@ STEPS_REQUIRED: Final = (
 LINES_UNSTRUCK_MOST: Final = 0.1  # a few of the executed lines are passed late only, in recoveries from recoveries
 CONCURRENT_READER: Final = "watch"  # beside the fault kinds in `cells`: runs with a concurrent reader
 EVERY_STEP: Final = "every step"
-NOT_LIKE_KILL: Final = ("pause", *CALLS_LEFT)  # after such a fault nothing has died at the point, or not at once
+NOT_LIKE_KILL: Final = ("pause", "meet", *CALLS_LEFT)  # nothing has died at the point then, or not at once
 KIND_AT_LINES: Final = {
     "kill": "kill",
     "kill-job": "kill",

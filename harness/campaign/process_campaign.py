@@ -140,11 +140,8 @@ class ProcessCampaign(CampaignInProcesses):
             errors = native_calls.errors_at_unknown_calls(recorded)
             self.errors_of_unknown_calls = [*errors, *native_calls.errors_in_recovery(decided)]
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
-            self.late_calls = [*native_calls.short_writes(recorded), *late_calls.of_commits(recorded)]
-            self.late_calls += late_calls.of_recoveries(restored, recorded)
-            self.late_calls += late_calls.requests_of_commits(recorded)
-            self.late_calls += native_calls.refused_statements(recorded)
-            self.late_calls += native_calls.refused_statements(restored, usual=recorded)
+            idle = self.run_watched(schedule=Schedule(job=SPARSE_JOB))
+            self.late_calls = late_calls.struck_late(recorded, restored, idle=idle)
             if has_name(self.runner.files, *START_PROGRAMS):
                 self.late_calls += deaths_of_programs(recorded)
             if handles_timeouts(self.runner.files):

@@ -12,13 +12,25 @@ from typing import Final
 
 from sinkproof.chaos.faults.kill_halfway import KILL_HALFWAY
 from sinkproof.chaos.faults.land_late_write import LAND
+from sinkproof.chaos.faults.meet_requests import MEET
 from sinkproof.chaos.faults.overlap_requests import OVERLAP, is_request
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
+from sinkproof.generators.native_calls import refused_statements, short_writes
 
+FIRST_SINK: Final = "sink[0]"
 REQUESTS_MOST: Final = 24
+
+
+def struck_late(recorded: RunResult, restored: RunResult, *, idle: RunResult) -> list[Schedule]:
+    """`recorded`: a run without faults. `restored`: one with a death after the first commit. `idle`: one in which the
+    subtasks commit, and do nothing else then.
+    """
+    refused = (*refused_statements(recorded), *refused_statements(restored, usual=recorded))
+    late = (*of_commits(recorded), *of_recoveries(restored, recorded))
+    return [*short_writes(recorded), *late, *requests_of_commits(recorded), *meeting_requests(idle), *refused]
 
 
 def of_commits(result: RunResult) -> list[Schedule]:
@@ -36,17 +48,27 @@ def of_recoveries(recovery: RunResult, usual: RunResult) -> list[Schedule]:
 
 
 def requests_of_commits(result: RunResult) -> list[Schedule]:
-    """Some of those that each line of a commit sends, at which a death leaves half of the request, and which overlap
-    with those of a successor: the first two, as a head and its body, and two of the others, as requests need not meet
-    in the server each time.
+    """At which a death leaves half of the request, and which overlap with those of a successor."""
+    kinds = (OVERLAP.word, KILL_HALFWAY.word)
+    return [Schedule((replace(fault, kind=kind),)) for fault in _some_of_each_line(result) for kind in kinds]
+
+
+def meeting_requests(idle: RunResult) -> list[Schedule]:
+    """Of the subtask that commits first, while the other one has its commit before it."""
+    chosen = _some_of_each_line(idle)
+    faults = (replace(fault, kind=MEET.word) for fault in chosen if fault.actor == FIRST_SINK)
+    return [replace(idle.schedule, faults=(fault,)) for fault in faults]
+
+
+def _some_of_each_line(result: RunResult) -> list[Fault]:
+    """Of the requests that commits send: the first two, as a head and its body, and two of the others, as requests need
+    not meet in the server each time.
     """
-    found: dict[tuple[str, str], list[Fault]] = {}
+    found: dict[tuple[str, str, bool], list[Fault]] = {}
     for call, fault in _calls_within(result, "notify_complete"):
         if is_request(fault.actor, fault.point):
-            found.setdefault(call, []).append(fault)
-    chosen = [*in_turn((*faults[:2], *evenly(faults[2:], 2)) for faults in found.values())][:REQUESTS_MOST]
-    kinds = (OVERLAP.word, KILL_HALFWAY.word)
-    return [Schedule((replace(fault, kind=kind),)) for fault in chosen for kind in kinds]
+            found.setdefault((*call, fault.actor == FIRST_SINK), []).append(fault)
+    return [*in_turn((*faults[:2], *evenly(faults[2:], 2)) for faults in found.values())][:REQUESTS_MOST]
 
 
 def _late_calls(result: RunResult, call: str) -> dict[tuple[str, str], Fault]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.kill_halfway import KILL_HALFWAY
+from sinkproof.chaos.faults.meet_requests import MEET
 from sinkproof.chaos.faults.overlap_requests import OVERLAP
 from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.processes.spawn import ChildProcess, ForkServer
@@ -30,6 +31,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     **dict.fromkeys((*DEADLY, *(word for word, kind in KINDS.items() if kind.is_power_loss)), Act.KILL),
     **dict.fromkeys((*SUSPENDING, "land"), Act.HOLD),
     OVERLAP.word: Act.OVERLAP,
+    MEET.word: Act.MEET,
     KILL_HALFWAY.word: Act.KILL_HALFWAY,
     "error": Act.FAIL,
     "kill-program": Act.KILL_CALLER,
@@ -150,7 +152,7 @@ class WatchedAttempt(ProcessAttempt):
         match strike:
             case Act.KILL:
                 self.died_at_its_point(self.child.kill())
-            case Act.HOLD | Act.OVERLAP:
+            case Act.HOLD | Act.OVERLAP | Act.MEET:
                 self.suspend()
             case _:
                 self.waits_in_vain |= strike in (Act.SILENCE, Act.SWALLOW)

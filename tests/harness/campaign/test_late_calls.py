@@ -12,7 +12,7 @@ import pytest
 from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
 from sinkproof.generators import late_calls
 from sinkproof.subject.loading import load
@@ -79,6 +79,15 @@ def test_of_requests_in_commits_some_of_each_line_overlap_with_those_of_a_succes
     assert [f"sink[0].{SENDTO}#{number}={kind}" for number in (2, 3) for kind in ("overlap", "kill-halfway")] == [
         str(schedule) for schedule in late_calls.requests_of_commits(result)
     ]
+
+
+def test_requests_of_the_first_subtask_meet_those_of_the_other_one_where_both_commit() -> None:
+    idle = replace(run_of(*COMMIT[:2], SENDTO, *COMMIT[:2], SENDTO), schedule=Schedule(job="sparse"))
+    assert [f"job=sparse sink[0].{SENDTO}#{number}=meet" for number in (1, 2)] == [
+        str(schedule) for schedule in late_calls.meeting_requests(idle)
+    ]
+    of_the_other = replace(idle, names=("sink[1]",))
+    assert [] == late_calls.meeting_requests(of_the_other)
 
 
 @pytest.mark.usefixtures("watch_of_system_calls")
