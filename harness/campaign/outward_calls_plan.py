@@ -7,8 +7,10 @@ from typing import Final
 from sinkproof.campaign.inside_service.inside_campaign import kill_inside_service
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.stage import Need, Plan, Stage
+from sinkproof.chaos.points import call_of
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import single_faults
+from sinkproof.generators import native_calls, single_faults
+from sinkproof.generators.fault_sites import first_of_each
 
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
 
@@ -17,6 +19,16 @@ def requests_without_reply(campaign: ProcessCampaign) -> list[Schedule]:
     if not campaign.unanswered_for_long:
         campaign.stage.skipped = "no request is known that code with a time limit sends"
     return campaign.unanswered_for_long
+
+
+def lose_power_after_failed_forcing(campaign: ProcessCampaign) -> None:
+    """Where a command goes on after a call that forces a file or a folder to disk has failed."""
+    calls = first_of_each(campaign.baseline, "error", lines=True)
+    for fault in [fault for fault in calls if call_of(fault.point) in native_calls.FORCING]:
+        failed = campaign.run(Schedule((fault,)))
+        campaign.stop_if_asked()
+        if failed.fired and not failed.restarts:
+            campaign.run_schedules(native_calls.losses_after_failed_forcing(failed))
 
 
 OUTWARD_CALLS: Final[Plan] = (
@@ -40,6 +52,12 @@ OUTWARD_CALLS: Final[Plan] = (
         needs=(Need.OUTWARD_CALLS,),
         required=True,
         whole=True,
+    ),
+    Stage(
+        name="power losses after a file could not be forced to disk",
+        explore=lose_power_after_failed_forcing,
+        needs=(Need.OUTWARD_CALLS, Need.WATCHED_POWER),
+        required=True,
     ),
 )
 INSIDE_SERVICE: Final[Plan] = (

@@ -27,9 +27,9 @@ from sinkproof.generators.fault_sites import (
     places,
     spread,
 )
-from sinkproof.generators.feasible import settles
+from sinkproof.generators.feasible import offered, settles
 from sinkproof.generators.interleavings import within
-from sinkproof.generators.rare import ALL_MESSAGES, VOTE
+from sinkproof.generators.rare import ALL_MESSAGES, VOTE, all_notifications_but_the_last
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
@@ -87,8 +87,21 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             crash_loops(campaign),
             crash_loops_at_lines(campaign),
             zombies_with_successors_that_die(campaign),
+            maintenance_after_late_commits(campaign),
         )
     )
+
+
+def maintenance_after_late_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """What commits several checkpoints at once has them all in its last state: maintenance may forget the oldest."""
+    if not offered(campaign.contract, "maintain"):
+        return
+    for job in (STANDARD, MANY_CHECKPOINTS_JOB):
+        lost = all_notifications_but_the_last(campaign.run_traced(Schedule(job=job)))
+        for late in (lost[: 2 * SINKS : SINKS], lost):
+            then = Fault("sink[0]", "notify_complete.after", 1, "maintain")
+            deaths = (Fault("sink[1]", f"notify_complete.{when}", 1, "kill-job") for when in ("before", "after"))
+            yield from (Schedule((*late, then, death), job=job) for death in deaths)
 
 
 def keys_of_two_splits(campaign: CampaignView) -> Iterator[Schedule]:

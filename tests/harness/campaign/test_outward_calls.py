@@ -54,8 +54,8 @@ def built(language: str, folder: Path) -> str:
 
 
 @contextmanager
-def runner_of(command: str, *, reader: str = READER) -> Iterator[ProcessRunner]:
-    contract = load(locator(command, reader, "EXACTLY_ONCE"))
+def runner_of(command: str, *, reader: str = READER, claims: str = "EXACTLY_ONCE") -> Iterator[ProcessRunner]:
+    contract = load(locator(command, reader, claims))
     with (
         scratch_folder() as folder,
         process_runner(contract, Scratch(name="outward", path=folder, shell="process")) as runner,
@@ -177,6 +177,20 @@ def test_a_command_is_killed_between_the_writes_of_a_large_batch() -> None:
         campaign.carry_out([stage for stage in NATIVE_CODE if "large batches" in stage.name])
     (found,) = {(finding.oracle, finding.schedule) for finding in results.findings}
     assert ("O1", "job=large-batches sink[0].syscall(write out-*-*)#2=kill") == found
+
+
+@needs_watch
+@pytest.mark.slow
+@pytest.mark.parametrize(("how", "found"), [("careless", {"O8"}), ("forcing", set())])
+def test_power_is_lost_after_a_file_could_not_be_forced_to_disk(how: str, found: set[str]) -> None:
+    command = f"perl {COMMANDS / 'sink.pl'} {how}"
+    with runner_of(command, claims="EXACTLY_ONCE,SURVIVES_POWER_LOSS") as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        campaign.carry_out([stage for stage in OUTWARD_CALLS if "could not be forced" in stage.name])
+    assert found == {finding.oracle for finding in results.findings}
+    assert any("(fsync " in fault.point for schedule in campaign.tried for fault in schedule.faults)
+    assert all("(fsync " in finding.schedule for finding in results.findings)
 
 
 @needs_watch

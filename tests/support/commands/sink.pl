@@ -3,13 +3,18 @@
 # "wrong" rows are appended, and a second file notes that: right around its calls, wrong between these two. With the word
 # "hurried" it makes visible what is pending when it gets SIGTERM; with "calm" it just exits then. With "aging" it ends
 # where a file is older than a day. With "skipping" it writes in place, and skips a file that has anything in it: wrong
-# where one write is not enough.
-use strict; use warnings; use JSON::PP; use MIME::Base64; $| = 1;
+# where one write is not enough. With "forcing" or "careless" files are forced to disk, and "careless" ignores an error.
+use strict; use warnings; use JSON::PP; use MIME::Base64; use IO::Handle; $| = 1;
 my ($folder, $subtask, $generation) = @ENV{qw(SINKPROOF_SCRATCH SINKPROOF_SUBTASK SINKPROOF_GENERATION)};
 my ($wrong, $rows, %pending) = (($ARGV[0] // "") eq "wrong", "");
 
 sub put { my ($how, $name, $text) = @_;
-  open my $file, $how, "$folder/$name" or die "$name: $!"; print $file $text or die; close $file or die "$name: $!"; }
+  open my $file, $how, "$folder/$name" or die "$name: $!"; print $file $text or die;
+  force($file, $name); close $file or die "$name: $!"; }
+
+sub force { my ($file, $name) = @_;
+  return if ($ARGV[0] // "") !~ /forcing|careless/;
+  ($file->flush and $file->sync) or $ARGV[0] eq "careless" or die "$name: $!"; }
 
 sub publish { my ($owner, $id, $text) = @_;
   if ($wrong) {
