@@ -31,7 +31,8 @@ ZOMBIES_MOST: Final = 24
 HANDLED_MOST: Final = 8  # errors
 LINES_AFTER_MOST: Final = 12
 AFTER_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".after"))
-WAITED_FOR_MOST: Final = ((5.0, 6), (11.0, 3), (inf, 2))  # seconds that one takes at least, and how many there are
+# Seconds that one takes at least, how many there are, and how many of these are killed.
+WAITED_FOR_MOST: Final = ((5.0, 6, 2), (11.0, 3, 2), (inf, 4, 1))
 
 
 def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
@@ -133,8 +134,8 @@ def zombies_waited_for(schedules: Sequence[Schedule], *, wait_seconds: float) ->
     the first and the last of these places the zombie is killed then: what it would do may hide what others did.
     """
     every = [*dict.fromkeys(replace(schedule, job=LONG_WAITS_JOB) for schedule in schedules)]
-    most = next(number for seconds, number in WAITED_FOR_MOST if wait_seconds <= seconds)
+    most, killed = next(numbers for seconds, *numbers in WAITED_FOR_MOST if wait_seconds <= seconds)
     chosen = [*dict.fromkeys(every[step * (len(every) - 1) // (most - 1)] for step in range(most) if every)]
-    ends = dict.fromkeys((*chosen[:1], *chosen[2:][-1:]))
+    ends = [*dict.fromkeys((*chosen[:1], *chosen[-1:]))][:killed]
     yield from chosen
     yield from (replace(each, faults=(replace(each.faults[0], kind="hang"),)) for each in ends)

@@ -1,21 +1,26 @@
 """Zombies that go on while their successor opens.
 
 A successor reads what is committed, and fences its predecessor. What the predecessor commits in between is neither
-seen nor refused, if the reading comes first.
+seen nor refused, if the reading comes first. Where one subtask fences for all, the others may have opened before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.schedule import Schedule
+from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
 from sinkproof.generators.interleavings import within
 
 ZOMBIES_MOST: Final = 4  # the lines of a commit are chosen evenly; each of these zombies goes on at each line of `open`
+LEADER, OTHER = "sink[0]", "sink[1]"
+OTHER_FIRST: Final = ("open",)
+CALLS_OF_ZOMBIES: Final = ("snapshot", "notify_complete")
 
 
 def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
@@ -24,13 +29,30 @@ def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Sc
     """
     zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, "notify_complete", "stop")]
     unknown = evenly([zombie for zombie in zombies if zombie not in waited_for], ZOMBIES_MOST)
-    yield from in_turn([_pauses_of_successor(campaign, zombie) for zombie in unknown])
+    beside_each = (_pauses_of_successor(campaign, zombie) for zombie in unknown)
+    yield from in_turn([_before_the_leader_opens(campaign), *beside_each])
 
 
 def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:
     """The successor pauses before each line that its opening executes, and the zombie goes on at that moment."""
     (stop,), run = zombie.faults, campaign.run_traced(zombie)
-    if run.resumed_early:
-        return
-    own = replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == stop.actor])
-    yield from (Schedule((stop, fault)) for fault in within(own, "open", "pause", calls_skipped=1))
+    if not run.resumed_early:
+        opening = within(_of(run, stop.actor), "open", "pause", calls_skipped=1)
+        yield from (Schedule((stop, fault)) for fault in opening)
+
+
+def _before_the_leader_opens(campaign: CampaignView) -> Iterator[Schedule]:
+    """The other subtask opens first. Its zombie goes on when the leader pauses, which has not opened then."""
+    own = _of(campaign.traced_baseline, OTHER)
+    stops = [
+        stop
+        for call in CALLS_OF_ZOMBIES
+        for stop in evenly([*within(own, call, "stop", calls_skipped=1)], ZOMBIES_MOST)
+    ]
+    for run in map(campaign.run_traced, [Schedule((stop,)) for stop in stops[:1]]):
+        for pause in islice(within(_of(run, LEADER), "open", "pause", calls_skipped=1), 1):
+            yield from (Schedule((stop, pause), orders=OTHER_FIRST) for stop in stops)
+
+
+def _of(run: RunResult, actor: str) -> RunResult:
+    return replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == actor])

@@ -87,3 +87,23 @@ def _names_in(path: str) -> frozenset[str]:
     imported = (each.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for each in node.names)
     called = (getattr(node, "id", getattr(node, "attr", "")) for node in nodes)
     return frozenset((*imported, *called))
+
+
+def with_programs(files: Collection[str]) -> tuple[str, ...]:
+    """These files, and programs in Python beside them that they name, as a server that `setup` starts."""
+    return (*files, *_programs_named(tuple(files)))
+
+
+@cache
+def _programs_named(files: tuple[str, ...]) -> tuple[str, ...]:
+    texts = "\n".join(Path(path).read_text(errors="replace") for path in files)
+    beside = {str(each) for folder in {Path(path).parent for path in files} for each in folder.glob("*.py")}
+    return tuple(sorted(path for path in beside.difference(files) if Path(path).name in texts and _is_code(path)))
+
+
+def _is_code(path: str) -> bool:
+    try:
+        ast.parse(Path(path).read_bytes(), path)
+    except (SyntaxError, ValueError):
+        return False
+    return True

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Final, TypeGuard
 
-from sinkproof.subject.names_in_code import has_name
+from sinkproof.subject.names_in_code import has_name, with_programs
 
 CLOCKS: Final = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "timestamp", "total_seconds"}
@@ -66,14 +66,14 @@ IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3})
 
 
 def has_number_between(files: Collection[str], least: int, most: int) -> bool:
-    """In these files of Python, or in files of settings that lie beside them."""
+    """In these files of Python, in programs that they name, or in files of settings that lie beside them."""
     return bool(numbers_between(files, least, most))
 
 
 def numbers_between(files: Collection[str], least: int, most: int) -> list[int]:
     """Likewise; in falling order."""
     folders = {Path(path).parent for path in files}
-    found = frozenset[int]().union(*map(numbers_in, files), *map(numbers_in_settings, folders))
+    found = frozenset[int]().union(*map(numbers_in, with_programs(files)), *map(numbers_in_settings, folders))
     return sorted((number for number in found if least <= number <= most), reverse=True)
 
 
@@ -87,9 +87,10 @@ def chunk_sizes(files: Collection[str], most: int, *, few: int = CHUNK_SIZES_MOS
 
 def long_wait_seconds(files: Collection[str]) -> float:
     """Longer than this code waits for a lock, by its numbers of seconds or milliseconds, unless that is too long."""
-    by_name = frozenset[int]().union(*map(_whole_floats, files), *map(_waits_by_name, files))
+    every = with_programs(files)
+    by_name = frozenset[int]().union(*map(_whole_floats, every), *map(_waits_by_name, every))
     numbers = {number for number in _seconds(by_name) if number <= WAITS_BY_NAME_MOST}
-    any_numbers = frozenset[int]().union(*map(numbers_in, files))
+    any_numbers = frozenset[int]().union(*map(numbers_in, every))
     numbers |= {number for number in _seconds(any_numbers) if number <= WAITS_IN_CODE_MOST}
     return max([LONG_WAIT_SECONDS, *(1.0 + number for number in numbers)])
 

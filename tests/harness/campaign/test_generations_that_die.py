@@ -1,7 +1,10 @@
-"""All sinks of one generation die before they have fenced anything: the next one has two generations to fence."""
+"""All sinks of one generation die before they have fenced anything: the next one has two generations to fence. Or one
+of them fences for all, and opens last.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -9,8 +12,11 @@ import pytest
 
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
+from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
+from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.combinations import zombies_with_successors_that_die
+from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -23,9 +29,9 @@ class Staged:
     def __init__(self, folder): self.folder, self.rows = folder, []
     def open(self, context):
         self.me, self.generation = context.subtask, context.generation
-        for generation in {REVOKED}:
+        for generation in {REVOKED} if {REVOKES} else []:
             (self.folder / f"revoked-{{generation}}").touch()
-        for file in self.folder.glob("staged-*"):
+        for file in self.folder.glob(f"staged-*-{{self.me}}-*"):
             _, checkpoint, _, generation = file.name.split("-")
             if int(checkpoint) > (context.checkpoint_id_restored or 0) and int(generation) < self.generation:
                 file.unlink(missing_ok=True)
@@ -57,19 +63,37 @@ LAST_ALONE = "[self.generation - 1]"
 ALL = "range(self.generation - 3, self.generation)"
 
 
+def results_of(
+    source: str, schedules: Callable[[ProcessCampaign], Iterable[Schedule]], folder: Path
+) -> list[RunResult]:
+    (folder / "staging.py").write_text(source)
+    (folder / "scratch").mkdir()
+    contract = load(f"{folder / 'staging.py'}:Of")
+    with process_runner(contract, Scratch(name="data", path=folder / "scratch", shell="process")) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
+        campaign.prepare()
+        return [runner.run(schedule) for schedule in schedules(campaign)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("revoked", "found"), [(LAST_ALONE, {"O2"}), (ALL, set())])
 def test_only_the_last_generation_is_fenced(revoked: str, found: set[str], tmp_path: Path) -> None:
-    (tmp_path / "staging.py").write_text(SINK.format(REVOKED=revoked))
-    (tmp_path / "scratch").mkdir()
-    contract = load(f"{tmp_path / 'staging.py'}:Of")
-    with process_runner(contract, Scratch(name="data", path=tmp_path / "scratch", shell="process")) as runner:
-        campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
-        campaign.prepare()
-        schedules = list(islice(zombies_with_successors_that_die(campaign), 9))
-        results = [runner.run(schedule) for schedule in schedules]
-    assert all(len(schedule.faults) == 1 + 2 for schedule in schedules)
+    source = SINK.format(REVOKED=revoked, REVOKES=True)
+    results = results_of(source, lambda campaign: islice(zombies_with_successors_that_die(campaign), 9), tmp_path)
+    assert all(len(result.schedule.faults) == 1 + 2 for result in results)
     assert all(result.fired and result.finished for result in results)
     oracles = {anomaly.oracle for result in results for anomaly in result.anomalies}
     assert found == oracles - {"O3", "O9"}
     assert bool(found) == bool(oracles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("revokes", "found"), [("self.me == 0", {"O2"}), (True, set())])
+def test_one_subtask_fences_for_all_and_opens_last(revokes: object, found: set[str], tmp_path: Path) -> None:
+    source = SINK.format(REVOKED=ALL, REVOKES=revokes)
+    results = results_of(
+        source, lambda campaign: (each for each in zombies_beside_openings(campaign) if each.orders), tmp_path
+    )
+    assert {("open",)} == {result.schedule.orders for result in results}
+    assert all(result.fired and result.finished for result in results)
+    assert found == {anomaly.oracle for result in results for anomaly in result.anomalies}

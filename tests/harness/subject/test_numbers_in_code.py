@@ -14,6 +14,7 @@ from sinkproof.subject.numbers_in_code import (
     keeps_what_grows_elsewhere,
     long_wait_seconds,
     makes_digests,
+    numbers_between,
     numbers_in,
     numbers_in_settings,
     sizes_of_parts,
@@ -231,3 +232,22 @@ def test_a_suspended_attempt_is_waited_for_longer_than_the_code_waits(
     file = tmp_path / "sink.py"
     file.write_text(text)
     assert seconds == long_wait_seconds([str(file)])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "numbers"),
+    [
+        ('SERVER = Path(__file__).with_name("leases.py")', 31.0, [500, 30]),
+        ('SERVER = Path(__file__).with_name("other.py")', 3.0, []),
+        ('SERVER = Path(__file__).with_name("torn.py")', 3.0, []),
+    ],
+)
+def test_programs_that_the_code_names_are_code_of_its_own(
+    text: str, seconds: float, numbers: list[int], tmp_path: Path
+) -> None:
+    (tmp_path / "leases.py").write_text("LEASE = 30.0\nKEPT = 500\nLEAST = 30\n")
+    (tmp_path / "torn.py").write_text("KEPT = (500\n")
+    (tmp_path / "sink.py").write_text(text)
+    files = [str(tmp_path / "sink.py")]
+    assert seconds == long_wait_seconds(files)
+    assert numbers == numbers_between(files, 11, 600)
