@@ -90,10 +90,9 @@ def test_only_the_last_generation_is_fenced(revoked: str, found: set[str], tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(("revokes", "found"), [("self.me == 0", {"O2"}), (True, set())])
 def test_one_subtask_fences_for_all_and_opens_last(revokes: object, found: set[str], tmp_path: Path) -> None:
+    """The zombie is suspended before its look at the fence; behind that look both would be wrong."""
     source = SINK.format(REVOKED=ALL, REVOKES=revokes)
-    results = results_of(
-        source, lambda campaign: (each for each in zombies_beside_openings(campaign) if each.orders), tmp_path
-    )
-    assert {("open",)} == {result.schedule.orders for result in results}
+    results = results_of(source, lambda campaign: islice(zombies_beside_openings(campaign), 1), tmp_path)
+    assert [("open",)] == [result.schedule.orders for result in results]
     assert all(result.fired and result.finished for result in results)
     assert found == {anomaly.oracle for result in results for anomaly in result.anomalies}
