@@ -299,7 +299,8 @@ def test_a_broken_sink_without_points_is_convicted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", [pytest.param("files/two-phase", marks=pytest.mark.longer), "files/masked"])
+@pytest.mark.longer
+@pytest.mark.parametrize("pair", ["files/two-phase", "files/masked"])
 def test_a_correct_sink_without_points_is_acquitted(pair: str) -> None:
     contract = Contract(pair, OfFiles(pair, WithoutPoints))
     outcome = explore_subject(Task(locator=pair, shell="simulated", budget_seconds=1.0), contract=contract)

@@ -80,7 +80,9 @@ def test_rows_come_in_another_order_where_code_names_a_shuffle(module: str, is_n
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("function", "found"), [("by_count", {"O1", "O2"}), ("by_row", set())])
+@pytest.mark.parametrize(
+    ("function", "found"), [("by_count", {"O1", "O2"}), pytest.param("by_row", set(), marks=pytest.mark.longer)]
+)
 def test_after_a_shuffle_rows_come_in_another_order(
     function: str, found: set[str], query: Callable[..., SimulatedQuery]
 ) -> None:

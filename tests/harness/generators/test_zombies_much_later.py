@@ -27,7 +27,9 @@ STAGES: Final = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "oracles"), [("LooksBefore", {"O2", "O9"}), ("LooksWithin", set())])
+@pytest.mark.parametrize(
+    ("name", "oracles"), [("LooksBefore", {"O2", "O9"}), pytest.param("LooksWithin", set(), marks=pytest.mark.longer)]
+)
 def test_what_a_sink_has_forgotten_it_puts_there_again(name: str, oracles: set[str], tmp_path: Path) -> None:
     (stage,) = STAGES
     some = replace(stage, schedules=lambda campaign: [*zombies_within_commits_much_later(campaign)][::EVERY])
