@@ -166,7 +166,7 @@ class CertificateWriter:
     def _write(self) -> None:
         self._document["seconds"] = round(max(0.0, self._clock() - self._started), 3)
         text = json_text(self._document)
-        next_step = "Free some space or name another folder with --out"
+        next_step = "Name another folder with --out, or free some space"
         with write_errors(f"cannot write the certificate {self.path}", next_step=next_step):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.path, text + "\n")

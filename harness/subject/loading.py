@@ -222,6 +222,8 @@ def _public(holder: Any) -> str:
 
 
 def _module(place: str, locator: str, file: Path | None) -> ModuleType:
+    if file is None and (not place or place.startswith(".")):
+        raise ContractError(f"{locator}: {place!r} is no module and no file in Python. Name one: my_sink.py:MyContract")
     try:
         return importlib.import_module(place) if file is None else _module_of_file(file)
     except ContractError:

@@ -43,8 +43,19 @@ def adapt(thing: Any) -> Sink:
     parts = thing if isinstance(thing, tuple) else (thing,)
     for _, calls, make in FAMILIES:
         if not _missing(parts, calls):
+            _refuse_coroutines(parts, calls)
             return make(parts)
     raise TypeError(_explanation(parts))
+
+
+def _refuse_coroutines(parts: Sequence[Any], calls: Sequence[Alternatives]) -> None:
+    for names in calls:
+        call = _find(parts, names)
+        if inspect.iscoroutinefunction(call):
+            raise TypeError(
+                f"{getattr(call, '__qualname__', names[0])} is `async def`, and nothing awaits it. Make it a function "
+                "that returns when all is done, as by asyncio.run(...)"
+            )
 
 
 def family_of(cls: type) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from sinkproof.sink_adapters.memory.memory_clients import MemoryCommitter, MemoryLog, MemorySegments, MemoryTransactions
 from sinkproof.sink_adapters.memory.memory_store import MemoryStore
-from sinkproof.sink_adapters.protocol import Batch, Row
+from sinkproof.sink_adapters.protocol import Batch, Context, Row
 from sinkproof.sink_adapters.strategies.adapt_to_sink import adapt
 from sinkproof.sink_adapters.strategies.masked import MaskedSink
 from sinkproof.sink_adapters.strategies.two_phase import TwoPhaseCommitSink
@@ -181,9 +181,17 @@ class Unfinished:
     def commit(self, handle: str) -> None: ...
 
 
+class Awaited:
+    def open(self, context: Context) -> None: ...
+    def write(self, batch: Batch) -> None: ...
+    def snapshot(self, checkpoint_id: int) -> bytes: ...
+    async def notify_complete(self, checkpoint_id: int) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("thing", "words"),
     [
+        (Awaited(), r"Awaited.notify_complete is `async def`, and nothing awaits it. .* by asyncio.run"),
         (Unfinished(), "Unfinished has begin, write, commit, but lacks pre_commit, abort to be a two-phase target"),
         (object(), "object is neither a sink nor a target"),
         (None, "NoneType is neither a sink nor a target"),

@@ -39,6 +39,8 @@ Call = Callable[..., tuple[int, str, str]]
         ("certify missing/mine.py:Mine", "there is no file"),
         ("certify {bad}", "alone is no subject: name its contract, as in"),
         ("certify no_such_module:Mine", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("certify .:Mine", "'.' is no module and no file in Python. Name one: my_sink.py:MyContract"),
+        ("certify :Mine", "'' is no module and no file in Python"),
         ("certify {bad}:Missing", "there is no 'Missing' in"),
         ("certify {bad}:WithoutCommitted", "it has no method committed(scratch). A contract looks like this"),
         ("certify {bad}:WithoutClaims", "it claims nothing. Say what is promised, e.g. claims = Claim.EXACTLY_ONCE"),
@@ -240,7 +242,7 @@ def test_a_disk_that_fills_up_during_a_run_is_reported(tmp_path: Path, command_e
     )
     assert 4 == done.returncode, done.stderr
     assert f"cannot write the certificate out/certificate.json: [Errno {errno.EFBIG}]" in done.stderr
-    assert "Free some space or name another folder with --out" in done.stderr
+    assert "Name another folder with --out, or free some space" in done.stderr
     assert "Traceback" not in done.stderr
     assert not load(tmp_path / "out")["complete"]
     assert ["certificate.json"] == os.listdir(tmp_path / "out")
