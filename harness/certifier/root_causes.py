@@ -181,6 +181,15 @@ SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last o
     **dict.fromkeys((("error", "stop"), ("unanswered", "stop")), LOST_SESSION),
     LOOP: KEPT_FOR_SOME_ATTEMPTS,
     **dict.fromkeys((("unavailable", "unavailable"), ("throttled", "throttled")), GIVEN_UP),
+    ("overlap",): (
+        "the server looks for what is there, and then writes: two equal requests at once find nothing, even if each is "
+        "one statement; let a unique key, a lock or a compare-and-set decide"
+    ),
+    ("meet",): (
+        "the server reads what two subtasks change, and writes it back later: what one of them has changed is lost; "
+        "make both one step"
+    ),
+    ("kill-halfway",): HALF_A_REQUEST,
     ("silent",): (
         "a request is sent again, or given up, when its time is over, though it may have been carried out: let the "
         "target recognize the second one"

@@ -136,6 +136,10 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("sink[0].socket.send#2=items-rejected", SHOWN_BY_FAULTS["items-rejected",]),
         ("sink[0].socket.send#2=late-reply", SHOWN_BY_FAULTS["late-reply",]),
         ("sink[0].syscall(sendto socket)#2=silent", SHOWN_BY_FAULTS["silent",]),
+        *(
+            (f"sink[0].syscall(sendto socket)#2={kind}", SHOWN_BY_FAULTS[kind,])
+            for kind in ("overlap", "meet", "kill-halfway")
+        ),
         ("sink[0].syscall(sendto socket)#2=black-hole", SHOWN_BY_FAULTS["black-hole",]),
         ("sink[0].notify_complete.after#1=kill-job sink[0].socket.send#9=unavailable", SHOWN_BY_FAULTS["unavailable",]),
     ],
