@@ -63,6 +63,7 @@ def test_its_stage_convicts_what_only_a_rare_situation_shows(member: str, shown:
         assert is_shown(campaign.results)
 
 
+@pytest.mark.longer
 def test_its_stage_is_short_and_acquits_a_right_one() -> None:
     with campaign_on("manifests:Manifest") as campaign:
         campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name == STAGE])

@@ -53,7 +53,9 @@ def test_what_is_left_to_an_attempt_that_hangs_is_lost(name: str, found: set[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("TakesBusyForDone", {"O1"}), ("AsksAgain", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("TakesBusyForDone", {"O1"}), pytest.param("AsksAgain", set(), marks=pytest.mark.longer)]
+)
 def test_attempts_hang_between_two_requests_of_one_line(name: str, found: set[str]) -> None:
     """Where they hang before the first one, their successors make both."""
     with runner_of(name, subjects=RESERVED) as runner:

@@ -234,6 +234,7 @@ def test_the_stage_of_a_service_is_short_and_goes_back_too(tmp_path: Path, monke
     assert [] == campaign.results.findings
 
 
+@pytest.mark.longer
 def test_the_stage_acquits_its_right_sibling_and_no_file_is_from_the_future(tmp_path: Path) -> None:
     with runner_of(tmp_path) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")

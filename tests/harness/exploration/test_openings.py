@@ -42,7 +42,8 @@ def test_skipped_faults_would_show_nothing_new(runner: Any, subject: str, monkey
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", [pytest.param("memory/write-ahead", marks=pytest.mark.longer), "memory/masked"])
+@pytest.mark.longer
+@pytest.mark.parametrize("subject", ["memory/write-ahead", "memory/masked"])
 def test_any_crashes_with_a_partial_death_or_zombie_between_two_of_them_are_explored_to_the_end(
     runner: Any, subject: str
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_budget_that_holds_ends_after_any_schedule_and_what_it_left_out_is_nam
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_a_function_that_raises_what_fails_is_right_with_any_batches(query: Callable[[str], SimulatedQuery]) -> None:
     simulated = query("replace")
     results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)

@@ -65,6 +65,7 @@ def test_deaths_and_errors_inside_a_line(
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 @needs_watch
 def test_deaths_come_between_the_calls_that_only_large_batches_need(
     query: Callable[..., SimulatedQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_deaths_come_between_the_calls_that_only_large_batches_need(
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 @needs_watch
 @pytest.mark.usefixtures("usual_batches_only")
 def test_deaths_at_lines_that_only_many_more_batches_execute_are_real(

@@ -73,6 +73,7 @@ def test_tasks_show_the_day_that_the_driver_does(
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_its_schedule_is_replayed() -> None:
     replayed = replay(SCHEDULE, f"{FUNCTIONS}/written_by_tasks.py:append")
     assert ["O2"] == [anomaly.oracle for anomaly in replayed.run_result.anomalies]

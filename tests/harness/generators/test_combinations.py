@@ -101,7 +101,7 @@ def test_what_harms_a_sink_together_is_found(
         ),
         ("PartFiles", (declines_before_lost_notifications, crash_loops), 14),
         ("ListedParts", (longer_generations,), 9),
-        ("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50),
+        pytest.param("Tables", (faults_in_restored_attempts, restarts_from_one_checkpoint), 50, marks=LONGER),
         pytest.param("RescaledAndLeft", (crashes_within_rescaled_recoveries,), 50, marks=LONGER),
         pytest.param("SuspendedAndFenced", (zombies_with_successors_that_die,), 30, marks=LONGER),
     ],
