@@ -196,6 +196,7 @@ LEFT_TO_SIBLINGS: Final = frozenset(
         "waiting_rows:OnlyTheRestored",
         "locked_logs:GivesUpTheLock",
         "half_done:FailedIsInMemoryOnly",
+        "table_versions:NamesComeFree",
         "half_done:TheSameAndCopied",
         "together:BothMissTheLast",
         "together:CountsTheNewOnes",

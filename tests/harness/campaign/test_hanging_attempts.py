@@ -229,7 +229,9 @@ HANGS = "threading.Event().wait()"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("wait", "finishes"), [(TAKES_LONG, True), (HANGS, False)])
+@pytest.mark.parametrize(
+    ("wait", "finishes"), [pytest.param(TAKES_LONG, True, marks=pytest.mark.longer), (HANGS, False)]
+)
 def test_a_call_with_more_rows_than_usual_is_given_more_time_and_not_for_ever(
     wait: str, *, finishes: bool, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ SITUATIONS: Final = {  # what a sink asks -> the job that answers it
     "self.context.parallelism > 9": "twelve-sinks",
     "len(os.listdir(self.folder)) > 900": "hundreds-of-checkpoints",
 }
+IDLE: Final = pytest.param("idle > 80000", marks=pytest.mark.longer)
 LOSES_A_ROW: Final = "self.rows[-1:] = []"
 SITUATIONS_LEAST: Final = 12
 LEAVES_OUT_OF_ITS_STATE: Final = "self.aside, self.rows = self.aside + self.rows, []"
@@ -151,7 +152,7 @@ def test_a_right_sink_is_struck_at_the_lines_behind_the_situation(tmp_path: Path
 
 
 @pytest.mark.usefixtures("situations_only")
-@pytest.mark.parametrize("condition", ["not batch.rows", "self.aborted > 4", "idle > 80000"])
+@pytest.mark.parametrize("condition", ["not batch.rows", "self.aborted > 4", IDLE])
 def test_a_right_sink_is_acquitted_in_every_situation(condition: str, tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, condition)
     assert ([], []) == (unexecuted, results.findings)
@@ -164,6 +165,7 @@ def test_faults_are_tried_in_the_job_that_has_led_there(tmp_path: Path) -> None:
     assert all("job=many-keys " in finding.schedule and "=kill" in finding.schedule for finding in results.findings)
 
 
+@pytest.mark.longer
 def test_a_line_that_no_situation_leads_to_is_left_unexecuted(tmp_path: Path) -> None:
     """In none of them is the sink wrong, nor with more data."""
     results, unexecuted = explored(tmp_path, "len(self.rows) > 10**6")

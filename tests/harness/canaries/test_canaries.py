@@ -173,6 +173,7 @@ def test_one_word_of_the_schedule_convicts(
 
 
 @pytest.mark.slow
+@pytest.mark.longer  # the README's commands try each of them, too
 @pytest.mark.parametrize("canary", canaries_for("simulated"), ids=lambda canary: canary.name)
 def test_the_usual_campaign_convicts_each_canary(canary: Canary) -> None:
     """Without the stage that begins with the canary's own sin."""

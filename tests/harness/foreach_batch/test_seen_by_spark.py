@@ -88,6 +88,7 @@ def test_it_passes_also_where_the_code_sets_a_zone(said: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_what_a_larger_cluster_has_left_is_there_beside_what_a_smaller_one_writes(tmp_path: Path) -> None:
     functions = [
         load(f"{FUNCTIONS}/written_by_tasks.py:{name}") for name in ("spread", "replace_partitions", "replace")

@@ -98,7 +98,9 @@ def test_zombies_die_and_have_two_successors(name: str, struck: str, tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("NewSession", {"O2"}), ("GreetsAgain", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("NewSession", {"O2"}), pytest.param("GreetsAgain", set(), marks=pytest.mark.longer)]
+)
 def test_the_first_request_of_a_zombie_fails(name: str, found: set[str], tmp_path: Path) -> None:
     """As its connection was reset while it was suspended: its client opens another one, which was not fenced."""
 
@@ -112,7 +114,9 @@ def test_the_first_request_of_a_zombie_fails(name: str, found: set[str], tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("LooksFirst", {"O2"}), ("LooksFirstAndGreets", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("LooksFirst", {"O2"}), pytest.param("LooksFirstAndGreets", set(), marks=pytest.mark.longer)]
+)
 def test_servers_close_the_idle_connections_of_a_zombie(name: str, found: set[str], tmp_path: Path) -> None:
     """Its client looks for that before it sends, so that no request of it fails."""
     sinks = SUPPORT / "fenced_sessions.py"
@@ -151,7 +155,7 @@ def test_zombies_that_others_wait_for_are_left_out(tmp_path: Path) -> None:
     [
         ("ReplacesDeadLetters", edge_cases_in_commits, 20),
         ("HoldsAll", of_job("edge-case-values"), 6),
-        ("LocksOneFile", beside_a_third, 8),
+        pytest.param("LocksOneFile", beside_a_third, 8, marks=pytest.mark.longer),
         ("RemovesItsOwn", of_job("large-batches"), 6),
         ("NeverGoesBack", notifications_out_of_order_before_deaths, 10),
     ],
@@ -181,7 +185,7 @@ def test_power_is_lost_after_a_recovery_too(name: str, is_wrong: bool, tmp_path:
         ("PartsInFolderOfAnother", True),
         ("PartsInFolder", False),
         ("SkippedParts", True),
-        ("PartsForcedAgain", False),
+        pytest.param("PartsForcedAgain", False, marks=pytest.mark.longer),
     ],
 )
 def test_power_is_lost_after_the_maker_of_a_folder_or_file_has_died(name: str, is_wrong: bool, tmp_path: Path) -> None:

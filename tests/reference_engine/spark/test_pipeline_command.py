@@ -191,6 +191,7 @@ main()
 
 
 @pytest.mark.slow
+@pytest.mark.longer
 def test_ctrl_c_stops_with_a_checkpoint_and_sigkill_loses_nothing(
     command: Callable[[], subprocess.Popen[str]], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def outcome(locator: str, shell: str, access: FanOut | None) -> ShellOutcome:
     return replace(found, result=replace(found.result, seconds=0))
 
 
+@pytest.mark.longer
 def test_a_campaign_with_a_bound_that_ends_has_the_same_result_in_the_simulated_shell(
     spark: FannedOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
