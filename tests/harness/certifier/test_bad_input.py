@@ -39,8 +39,6 @@ Call = Callable[..., tuple[int, str, str]]
         ("certify missing/mine.py:Mine", "there is no file"),
         ("certify {bad}", "alone is no subject: name its contract, as in"),
         ("certify no_such_module:Mine", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("certify .:Mine", "'.' is no module and no file in Python. Name one: my_sink.py:MyContract"),
-        ("certify :Mine", "'' is no module and no file in Python"),
         ("certify {bad}:Missing", "there is no 'Missing' in"),
         ("certify {bad}:WithoutCommitted", "it has no method committed(scratch). A contract looks like this"),
         ("certify {bad}:WithoutClaims", "it claims nothing. Say what is promised, e.g. claims = Claim.EXACTLY_ONCE"),

@@ -97,3 +97,9 @@ def test_an_error_says_what_was_probably_meant(folder: Path) -> None:
         load("spelled.py")
     with pytest.raises(ContractError, match=r"'files/two_phase' \(did you mean 'files/two-phase'\?\)"):
         load("files/two_phase")
+
+
+@pytest.mark.parametrize("place", ["", ".", "..", ".sinks"])
+def test_what_names_no_module_is_refused_and_an_example_shown(place: str) -> None:
+    with pytest.raises(ContractError, match=f"'{place}' is no module and no file in Python. Name one: my_sink.py:"):
+        load(f"{place}:Mine")
