@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import select
 import signal
 import socket
@@ -35,6 +36,7 @@ PROGRAM: Final = struct.Struct("H6xQ")  # struct sock_fprog: length, address
 BPF_RETURN: Final = 0x06
 HEADER, NOTHING = 1, 0
 SEND_SECONDS: Final = 10.0
+HTTP_REQUEST, HEAD_ENDS = re.compile(rb"[A-Z]+ \S+ HTTP/1"), b"\r\n\r\n"
 NETWORK: Final = (socket.AF_INET, socket.AF_INET6)
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -150,12 +152,19 @@ def swallowed(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
 
 
 def half_sent(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> None:
-    """Half of the bytes arrive, but no whole lines. Nothing is sent where that cannot be done from here."""
-    data = sent_bytes(tracee, name, arguments)
-    half = data[: len(data) // 2]
-    half = half[:-1] if half.endswith(b"\n") else half
+    """Half of the bytes arrive, but no whole lines; of a request of HTTP its head, and half of the body, as servers in
+    use wait for the end of a head. Nothing is sent where that cannot be done from here.
+    """
+    half = half_of(sent_bytes(tracee, name, arguments))
     with suppress(OSError), _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
         _send_whole(connection, half)
+
+
+def half_of(data: bytes) -> bytes:
+    head, end, body = data.partition(HEAD_ENDS) if HTTP_REQUEST.match(data) else (b"", b"", data)
+    half = body[: len(body) // 2]
+    half = half[:-1] if half.endswith(b"\n") else half
+    return head + end + half if body else b""
 
 
 def sent_to_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:

@@ -11,6 +11,7 @@ import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls.acts import Act
+from sinkproof.chaos.system_calls.carried_out import half_of
 
 from .test_system_calls import needs_watch, python, run
 
@@ -156,3 +157,14 @@ def test_a_program_that_dies_within_a_request_has_sent_half_of_it_and_no_whole_l
     assert signal.SIGKILL == status
     assert [] == struck
     assert text[: 3 + 2 * (b"\n" not in text)] == arrived
+
+
+HEAD = b"PUT /part-1 HTTP/1.1\r\nContent-Length: 8\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("whole", "half"),
+    [(b"01234567", b"0123"), (LINES, b"one"), (HEAD, b""), (HEAD[:-9], b""), (HEAD + LINES, HEAD + b"one"), (b"", b"")],
+)
+def test_half_of_a_request_of_http_has_its_whole_head(whole: bytes, half: bytes) -> None:
+    assert half == half_of(whole)
