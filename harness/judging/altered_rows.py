@@ -181,8 +181,8 @@ def _shortened(cell: Any) -> str:
 
 
 def why_not_compared(rows: Sequence[Any], fields: Fields) -> str:
-    """Of a run without faults: why keys or values cannot be compared in any run; empty: both can, or there are none."""
-    if not rows or not (missing := [name for name in TEXTS if name not in fields]):
+    """Of a run without faults: why keys or values cannot be compared in any run; empty if both can."""
+    if not (missing := [name for name in TEXTS if name not in fields]):
         return ""
     why = "committed() gives (split, offset) only"
     if shows_more(rows):
