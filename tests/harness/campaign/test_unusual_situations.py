@@ -255,6 +255,7 @@ def test_nothing_is_upheld_where_only_a_recovery_had_too_little_time_or_memory(t
 
 
 @pytest.mark.usefixtures("thousand_rows_are_far_larger")
+@pytest.mark.longer
 def test_a_sink_that_never_has_enough_memory_for_far_larger_data_is_not_judged_there(tmp_path: Path) -> None:
     results, _ = explored(tmp_path, "batch.rows", sin="len(self.rows) < 900 or bytearray(1 << 60)")
     assert ([], []) == (results.findings, results.unknowns)
