@@ -62,7 +62,6 @@ COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
 RESTARTS_OF_LOOP: Final = 12  # sinks that remember their last attempts remember three, five or ten
 LINES_MOST: Final = 12
 TAKEN_OVER: Final = 2  # of the commits in a recovery two are struck: a subtask's own, and one that it has taken over
-ZOMBIES_UNFENCED: Final = ("write.after", "snapshot.before", "notify_complete.before")
 LATER: Final = 4  # the other subtask dies at its fourth notification of twelve
 MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
 OPENED_AGAIN: Final = tuple(Fault("sink[0]", "open.after", time, "kill-job") for time in (2, 3))
@@ -257,12 +256,7 @@ def crash_loops_at_lines(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def zombies_with_successors_that_die(campaign: CampaignView) -> Iterator[Schedule]:
-    """Before they have fenced anything, or after; or another attempt dies later. Or each sink of their generation dies
-    first of all, as while the target is out of reach: the next one has two generations to fence.
-    """
-    each_dies = tuple(Fault(f"sink[{subtask}]", "open.before", 2, "kill") for subtask in range(SINKS))
-    for stop in (fault for fault in spread(campaign.baseline, "stop") if fault.point in ZOMBIES_UNFENCED):
-        yield Schedule((stop, *each_dies))
+    """Before they have fenced anything, or after; or another attempt dies later."""
     for job in (STANDARD, ZOMBIE_LATE_JOB, ZOMBIE_VERY_LATE_JOB):
         for zombie in single_faults.first_time(campaign, kind="stop", points=single_faults.ZOMBIES_LATE, job=job):
             (fault,) = zombie.faults

@@ -18,16 +18,17 @@ from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import evenly, in_turn, passes
+from sinkproof.generators.fault_sites import evenly, in_turn, passes, spread
 from sinkproof.generators.interleavings import within
 from sinkproof.workload.job_names import IDLE_CLOSED_JOB, LONG_WAITS_JOB
+from sinkproof.workload.rows import SINKS
 
 COMMIT: Final = "notify_complete"
 CUT_OFF_IN: Final = (COMMIT, "snapshot", "write")
 CUT_OFF_MOST: Final = 12  # in each of these calls
 # The lines of a commit are chosen evenly: at each of them a run shows what the zombie goes on with.
 ZOMBIES_MOST: Final = 24
-
+UNFENCED: Final = ("write.after", "snapshot.before", "notify_complete.before")
 HANDLED_MOST: Final = 8  # errors
 LINES_AFTER_MOST: Final = 12
 AFTER_CALLS: Final = frozenset(point for point in AROUND_CALLS if point.endswith(".after"))
@@ -36,9 +37,11 @@ WAITED_FOR_MOST: Final = ((5.0, 6, 2), (11.0, 3, 2), (inf, 4, 1))
 
 
 def zombies_and_deaths(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
-    """In turn, so that a short budget covers some of each. Not where the successor waits for what the zombie holds:
-    then the zombie is done first. `waited_for`: zombies of which that is known.
+    """Those that outlive a whole generation come first; the others in turn, so that a short budget covers some of each.
+    Not where the successor waits for what the zombie holds: then the zombie is done first. `waited_for`: zombies of
+    which that is known.
     """
+    yield from successors_that_all_die(campaign)
     zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, COMMIT, "stop")]
     unknown = [zombie for zombie in zombies if zombie not in waited_for]
     runs = [campaign.run_traced(zombie) for zombie in evenly(unknown, ZOMBIES_MOST)]
@@ -60,6 +63,13 @@ def _cut_off(campaign: CampaignView) -> Iterator[Schedule]:
             if sent is not None and not run.resumed_early:
                 yield Schedule((fault, Fault(fault.actor, *sent, "error")))
                 yield Schedule((fault,), job=IDLE_CLOSED_JOB)
+
+
+def successors_that_all_die(campaign: CampaignView) -> Iterator[Schedule]:
+    """Before one of them has fenced, as while the target is out of reach: the next have two generations to fence."""
+    each_dies = tuple(Fault(f"sink[{subtask}]", "open.before", 2, "kill") for subtask in range(SINKS))
+    for stop in (fault for fault in spread(campaign.baseline, "stop") if fault.point in UNFENCED):
+        yield Schedule((stop, *each_dies))
 
 
 def _with_second_successor(run: RunResult) -> Schedule:

@@ -15,7 +15,7 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
-from sinkproof.generators.combinations import zombies_with_successors_that_die
+from sinkproof.generators.zombies_and_deaths import successors_that_all_die
 from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
@@ -79,7 +79,8 @@ def results_of(
 @pytest.mark.parametrize(("revoked", "found"), [(LAST_ALONE, {"O2"}), (ALL, set())])
 def test_only_the_last_generation_is_fenced(revoked: str, found: set[str], tmp_path: Path) -> None:
     source = SINK.format(REVOKED=revoked, REVOKES=True)
-    results = results_of(source, lambda campaign: islice(zombies_with_successors_that_die(campaign), 9), tmp_path)
+    results = results_of(source, successors_that_all_die, tmp_path)
+    assert 9 == len(results)
     assert all(len(result.schedule.faults) == 1 + 2 for result in results)
     assert all(result.fired and result.finished for result in results)
     oracles = {anomaly.oracle for result in results for anomaly in result.anomalies}
