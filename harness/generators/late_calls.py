@@ -1,5 +1,6 @@
-"""Outward calls of a commit that are carried out when their attempt has been replaced: after its successor has made
-them, or together with them.
+"""Outward calls that are struck in another way than by a death or an error before them: those of a commit are carried
+out after their attempt was replaced, together with the same ones of its successor or with those of another subtask, or
+in part.
 
 Of a run with executed lines and system calls in its trace.
 """
@@ -18,9 +19,9 @@ from sinkproof.chaos.points import is_system_call
 from sinkproof.chaos.schedule import Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
+from sinkproof.generators.interleavings import FIRST_SINK
 from sinkproof.generators.native_calls import refused_statements, short_writes
 
-FIRST_SINK: Final = "sink[0]"
 REQUESTS_MOST: Final = 24
 
 

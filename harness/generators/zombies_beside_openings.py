@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
-from sinkproof.generators.interleavings import within
+from sinkproof.generators.interleavings import FIRST_SINK, within
 
 ZOMBIES_MOST: Final = 4  # the lines of a commit are chosen evenly; each of these zombies goes on at each line of `open`
-LEADER, OTHER = "sink[0]", "sink[1]"
+OTHER: Final = "sink[1]"
 OTHER_FIRST: Final = ("open",)
 CALLS_OF_ZOMBIES: Final = ("snapshot", "notify_complete")
 
@@ -49,9 +48,12 @@ def _before_the_leader_opens(campaign: CampaignView) -> Iterator[Schedule]:
         for call in CALLS_OF_ZOMBIES
         for stop in evenly([*within(own, call, "stop", calls_skipped=1)], ZOMBIES_MOST)
     ]
-    for run in map(campaign.run_traced, [Schedule((stop,)) for stop in stops[:1]]):
-        for pause in islice(within(_of(run, LEADER), "open", "pause", calls_skipped=1), 1):
-            yield from (Schedule((stop, pause), orders=OTHER_FIRST) for stop in stops)
+    if not stops:
+        return
+    run = _of(campaign.run_traced(Schedule((stops[0],))), FIRST_SINK)
+    pause = next(within(run, "open", "pause", calls_skipped=1), None)
+    if pause is not None:
+        yield from (Schedule((stop, pause), orders=OTHER_FIRST) for stop in stops)
 
 
 def _of(run: RunResult, actor: str) -> RunResult:

@@ -92,15 +92,24 @@ def test_requests_of_the_first_subtask_meet_those_of_the_other_one_where_both_co
 
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "is_right"), [("InTwoSteps", False), ("AtOnce", True)])
-def test_a_server_that_looks_and_appends_then_is_convicted_by_equal_requests_at_once(name: str, is_right: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "kinds", "is_right"),
+    [
+        ("InTwoSteps", {"overlap"}, False),
+        ("NotesHalves", {"kill-halfway"}, False),
+        ("AtOnce", {"overlap", "meet", "kill-halfway"}, True),
+    ],
+)
+def test_a_server_has_to_decide_at_once_and_to_refuse_half_a_request(
+    name: str, kinds: set[str], is_right: bool
+) -> None:
     subject = load(f"{SUBJECTS.with_name('served_at_once.py')}:{name}")
     with scratch_folder() as folder, process_runner(subject, Scratch(name="o", path=folder, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
         campaign = ProcessCampaign(runner, results)
         campaign.look_for_native_calls()
-        schedules = [each for each in campaign.late_calls if each.faults[-1].kind == "overlap"]
+        schedules = [each for each in campaign.late_calls if each.faults[-1].kind in kinds]
         at_once = [runner.run(each) for each in schedules]
-    assert len(schedules) > 1
+    assert kinds == {each.faults[-1].kind for each in schedules}
     assert all(run.fired and run.finished for run in at_once)
     assert {is_right} == {not run.anomalies for run in at_once if not run.resumed_early}
