@@ -13,7 +13,7 @@ from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.chaos.system_calls.waiting_request import WaitingRequest
 from sinkproof.chaos.system_calls.watched_program import watched
 
-from ..support.watched_programs import python
+from ..support.watched_programs import python, run
 from .test_system_calls import needs_watch
 
 SECONDS = 60.0
@@ -77,3 +77,12 @@ def text_from(listener: socket.socket) -> bytes:
     listener.settimeout(SECONDS)
     with listener.accept()[0] as connection, connection.makefile("rb") as stream:
         return stream.read()
+
+
+@needs_watch
+@pytest.mark.timeout(30)
+def test_a_program_that_nothing_has_met_sends_on(tmp_path: Path) -> None:
+    program = python("ours, theirs = socket.socketpair()\nours.send(b'one')\nours.send(b'two')")
+    with ForkServer() as server:
+        status, points, struck, _ = run(server, tmp_path, program, ("syscall(sendto socket)", 1, Act.MEET))
+    assert (0, [Act.MEET], 2) == (status, struck, len(points))

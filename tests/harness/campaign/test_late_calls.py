@@ -12,9 +12,11 @@ import pytest
 from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.schedule import Fault, Schedule, parse
+from sinkproof.chaos.system_calls.acts import Act
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
-from sinkproof.generators import late_calls
+from sinkproof.generators import late_calls, lines_never_run, single_faults
+from sinkproof.reference_engine.shells.process.watched_attempt import ACTS
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, scratch_folder
 
@@ -113,3 +115,13 @@ def test_a_server_has_to_decide_at_once_and_to_refuse_half_a_request(
     assert kinds == {each.faults[-1].kind for each in schedules}
     assert all(run.fired and run.finished for run in at_once)
     assert {is_right} == {not run.anomalies for run in at_once if not run.resumed_early}
+
+
+def test_a_request_at_a_call_of_a_command_overlaps_too_and_each_kind_has_its_act() -> None:
+    at_calls = {each.faults[0].kind for each in single_faults.otherwise_at([Fault("sink[0]", SENDTO, 1, "kill")])}
+    assert {"stop", "error", "land", "overlap", "pause", "unanswered"} == at_calls
+    assert [Act.OVERLAP, Act.MEET, Act.KILL_HALFWAY] == [ACTS[kind] for kind in ("overlap", "meet", "kill-halfway")]
+
+
+def test_what_is_known_of_no_code_is_tried_where_only_many_checkpoints_or_large_values_lead() -> None:
+    assert ["hundreds-of-checkpoints", "large-values"] == lines_never_run.jobs_with_new_calls([])
