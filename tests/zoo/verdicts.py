@@ -180,7 +180,8 @@ WRONG: Final = {
     "asked_to_end:AllIsCompleteInTheEnd": Sin(root="R5", oracles="O2 O3", ending="=terminate", shell="process"),
     "asked_to_end:NotesAndPublishesEarly": Sin(root="R5", oracles="O2 O3", ending="=terminate-later", shell="process"),
 }
-# Convicted where there is time for it (`-m longer`): each has a sibling with the same root cause and fault.
+# Convicted where there is time for it (`-m longer`): each has a sibling with the same root cause and fault, here or
+# among the tests of the stage that convicts it.
 LEFT_TO_SIBLINGS: Final = frozenset(
     {
         "sqlite_tables:AutocommitInWrite",
@@ -204,6 +205,10 @@ LEFT_TO_SIBLINGS: Final = frozenset(
         "table_versions:OwnNumberOnly",
         "remembering:RowsOutliveTheirAttempt",
         "orderly_ends:RemovedWithItsObject",
+        "half_done:TakesForForcedWhatIsThere",
+        "locked_logs:HeadBeforeTheLock",
+        "sqlite_tables:FencesItsOwnNumberOnly",
+        "own_service:WhatFailsIsForgotten",
     }
 )
 REMEMBERING: Final = ("surroundings:RemembersWhatIsDone", "surroundings:RemembersAndCopies")

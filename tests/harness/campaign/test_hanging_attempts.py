@@ -42,7 +42,10 @@ def runner_of(name: str, *, subjects: Path = SUBJECTS) -> Iterator[ProcessRunner
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("SkipsWhatIsLocked", {"O1"}), ("MarkedAndRenamed", set())])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("SkipsWhatIsLocked", {"O1"}), pytest.param("MarkedAndRenamed", set(), marks=pytest.mark.longer)],
+)
 def test_what_is_left_to_an_attempt_that_hangs_is_lost(name: str, found: set[str]) -> None:
     with runner_of(name) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
@@ -116,7 +119,7 @@ def test_only_processes_wait_longer() -> None:
         ("TakenByForce", {"O1", "O9"}),
         ("WaitsForTheLock", set()),
         ("GoesOnAfterAMinute", {"O1", "O9"}),
-        ("FailsAfterAMinute", set()),
+        pytest.param("FailsAfterAMinute", set(), marks=pytest.mark.longer),
     ],
 )
 def test_some_zombies_are_waited_for_until_their_lock_is_taken_by_force(name: str, found: set[str]) -> None:

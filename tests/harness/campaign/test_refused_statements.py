@@ -24,7 +24,10 @@ KIND = "refused-statement"
 
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("MarkedFirst", {"O1"}), ("Skipped", {"O1"}), ("MarkedLast", set())])
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("MarkedFirst", {"O1"}), ("Skipped", {"O1"}), pytest.param("MarkedLast", set(), marks=pytest.mark.longer)],
+)
 def test_what_a_database_refuses_is_sent_again_or_lost(name: str, found: set[str], tmp_path: Path) -> None:
     contract, scratch = load(f"{SUBJECTS}:{name}"), Scratch(name="refused", path=tmp_path, shell="process")
     with process_runner(contract, scratch) as runner:

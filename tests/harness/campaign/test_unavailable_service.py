@@ -40,11 +40,11 @@ def refused(*kinds: str) -> Stage:
     ("name", "stage", "found"),
     [
         ("Unchecked", STAGE, {"O1"}),
-        ("CheckedForErrorsOfTheServer", refused("throttled"), {"O1"}),
+        pytest.param("CheckedForErrorsOfTheServer", refused("throttled"), {"O1"}, marks=pytest.mark.longer),
         ("UncheckedFirst", refused("unavailable"), {"O2"}),
         ("CheckedThenSentAgain", refused("gateway-timeout"), {"O2"}),
         ("InBulkUnchecked", refused("items-rejected"), {"O1"}),
-        ("InBulk", refused("items-rejected"), set()),
+        pytest.param("InBulk", refused("items-rejected"), set(), marks=pytest.mark.longer),
         pytest.param("Checked", refused(*REFUSALS), set(), marks=pytest.mark.longer),
         pytest.param("CheckedFirst", refused("unavailable", "gateway-timeout"), set(), marks=pytest.mark.longer),
     ],

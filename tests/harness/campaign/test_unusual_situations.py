@@ -142,6 +142,7 @@ def test_what_is_wrong_behind_an_unusual_situation_is_convicted(condition: str, 
     assert all(f"job={job} " in finding.schedule for finding in results.findings)
 
 
+@pytest.mark.longer
 @pytest.mark.usefixtures("situations_only")
 def test_a_right_sink_is_struck_at_the_lines_behind_the_situation(tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, "len(self.keys) > 150")
@@ -175,6 +176,7 @@ def test_a_line_that_no_situation_leads_to_is_left_unexecuted(tmp_path: Path) ->
     assert [] == results.findings
 
 
+@pytest.mark.longer
 def test_nothing_is_searched_for_a_sink_all_of_which_has_run(tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, "batch.rows")
     assert ([], 4) == (unexecuted, results.coverage.stages[1].run)  # dozens, hundreds twice, one large checkpoint

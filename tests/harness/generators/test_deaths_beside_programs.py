@@ -39,7 +39,7 @@ def results_of(locator: str, folder: Path) -> CampaignResults:
     ("name", "found"),
     [
         ("PartsAsFarAsTheyCame", {"O1"}),
-        ("WhatEndsIsWhole", {"O1"}),
+        pytest.param("WhatEndsIsWhole", {"O1"}, marks=pytest.mark.longer),
         ("WhatIsThereIsWhole", {"O1"}),
         ("WholeParts", set()),
     ],

@@ -25,10 +25,10 @@ SUBJECTS = Path(__file__).parents[2] / "support/rare_rows.py"
     ("name", "found"),
     [
         ("EndsAtShortPage", {"job=made-exactly-37 no-fault": "O1"}),
-        ("EndsAtEmptyPage", {}),
+        pytest.param("EndsAtEmptyPage", {}, marks=pytest.mark.longer),
         ("TimesInParts", {"job=far-times no-fault": "O12"}),
         ("OpensAnew", {"job=long-idle no-fault": "O1"}),
-        ("GoesOn", {}),
+        pytest.param("GoesOn", {}, marks=pytest.mark.longer),
     ],
 )
 def test_rows_and_times_that_are_rare(name: str, found: dict[str, str], tmp_path: Path) -> None:
