@@ -53,7 +53,7 @@ def came_to_nothing(baseline: RunResult) -> str:
     """Why a run without faults cannot serve as a baseline; empty if it can."""
     raised = [detail for _, _, _, what, detail in baseline.history if what in ("raised", "fails the job")]
     if not baseline.finished or not baseline.rows_committed:
-        unread = f"committed() raised {baseline.unreadable}" if baseline.unreadable else ""
+        unread = f"the rows cannot be read: {baseline.unreadable}" if baseline.unreadable else ""
         why = raised[0] if raised else baseline.failure or unread or NO_ROW
         return f"without any fault the job came to nothing: {why}"
     if baseline.doubtful_hook:

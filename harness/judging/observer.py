@@ -19,7 +19,7 @@ from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.checkpoint_rows import CheckpointRows, is_marked
 from sinkproof.judging.oracle import Observation
 from sinkproof.reference_engine.checkpointing.visible_rows import beyond, changed_by_zombie
-from sinkproof.reference_engine.shells.reader_command import ReaderFailed
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed, UnreadableTarget
 from sinkproof.reports.document import SourceLine
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import ContractError
@@ -89,13 +89,16 @@ class Observer:
         try:
             with self.reading():
                 return read(self.scratch)
+        except UnreadableTarget as error:
+            why = str(error)
         except (ContractError, ReaderFailed, MemoryError):
             raise
-        except Exception as error:  # the border to the user's reader; whether it matters is judged at the end
-            self.observation.unreadable = described(error)
-            if held_at and now() - began > WAITED_SECONDS:
-                self.locked_at.add(held_at)
-            return None
+        except Exception as error:  # the border to the user's reader
+            why = described(error)
+        self.observation.unreadable = why  # whether it matters is judged at the end
+        if held_at and now() - began > WAITED_SECONDS:
+            self.locked_at.add(held_at)
+        return None
 
     def _read_without_points(self, simulation: RunningJob) -> list[Identity] | None:
         before, simulation.points_off = simulation.points_off, True

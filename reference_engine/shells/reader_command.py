@@ -32,8 +32,16 @@ class ReaderFailed(Exception):
         return f"the reader {self.why}" + (f": {self.evidence}" if self.evidence else "")
 
 
+class UnreadableTarget(ReaderFailed):
+    """It ran, and cannot make anything of what is in the target now: a sink may have left it so."""
+
+
 def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> list[tuple[Any, ...]]:
-    """Everything that the reader prints, in its order. It is killed when this thread ends, or after `seconds`."""
+    """Everything that the reader prints, in its order. It is killed when this thread ends, or after `seconds`.
+
+    Raises UnreadableTarget if it ends with another status than 0, or prints anything else than rows; ReaderFailed if it
+    cannot be run, or does not end.
+    """
     output = CapturedOutput()
     try:
         process = subprocess.Popen(
@@ -47,7 +55,7 @@ def read_command(reader: Sequence[str], scratch: Path, *, seconds: float) -> lis
         )
         said = _communicate(process, seconds)
         if process.returncode:
-            raise ReaderFailed(f"failed with status {process.returncode}", evidence=output.tail().strip())
+            raise UnreadableTarget(f"failed with status {process.returncode}", evidence=output.tail().strip())
     except subprocess.TimeoutExpired:
         raise ReaderFailed(f"did not end within {seconds:g} s", evidence=output.tail().strip()) from None
     except OSError as error:
@@ -76,6 +84,6 @@ def _row(line: bytes) -> tuple[Any, ...]:
     if type(split) is int and type(offset) is int:
         return split, offset, *more
     quoted = line[:QUOTED_CHARACTERS].decode(errors="replace")
-    raise ReaderFailed(
+    raise UnreadableTarget(
         "printed a line that is no [split, offset] or [split, offset, key, value]", evidence=repr(quoted)
     )

@@ -18,7 +18,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # Rows stay in the state until their checkpoint is complete. Each checkpoint of each subtask becomes one file, by one
 # rename, under a fixed name. `--early` publishes in the snapshot, `--forgets` ignores the restored state, `--appends`
-# adds rows to one file and notes that in another one.
+# adds rows to one file and notes that in another one. `--halves` writes a file in two parts, and never over what is there.
 SINK = r"""
 import base64, json, os, sys
 folder, subtask, wrong = os.environ["SINKPROOF_SCRATCH"], os.environ["SINKPROOF_SUBTASK"], sys.argv[1:]
@@ -30,6 +30,13 @@ def publish(subtask, checkpoint_id):
             with open(f"{folder}/{subtask}.rows", "a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id))
             open(f"{part}.noted", "w").close()
+        return
+    if "--halves" in wrong:
+        text = "".join(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id)).encode()
+        if not os.path.exists(f"{part}.rows"):
+            with open(f"{part}.rows", "wb", buffering=0) as file:
+                file.write(text[:5])
+                file.write(text[5:])
         return
     with open(f"{part}.{os.environ['SINKPROOF_GENERATION']}", "w") as file:
         file.writelines(json.dumps(row) + "\n" for row in pending.pop(checkpoint_id))
@@ -107,6 +114,18 @@ def test_a_command_that_is_wrong_inside_its_commit_is_convicted_and_the_call_is_
     assert "O2: " in again.stdout
     nowhere = sinkproof_command("replay", "sink[0].syscall(rename x)#1=kill", *shlex.split(finding["replay"])[3:])
     assert "the replay is void: it has not met this call at its place" in nowhere.stdout
+
+
+@needs_watch
+def test_a_line_that_was_torn_by_a_death_is_a_violation_and_no_failure_of_the_reader(
+    sinkproof_command: Run, programs: tuple[str, str]
+) -> None:
+    subject = json.dumps({"command": f"{programs[0]} --halves", "reader": programs[1], "claims": ["EXACTLY_ONCE"]})
+    torn = sinkproof_command(
+        "replay", "sink[0].syscall(write *-*.rows)#2=kill", f"command:{subject}", "--on", "process"
+    )
+    assert 1 == torn.returncode, torn.stdout + torn.stderr
+    assert "O1: the committed view cannot be read any more: the reader printed a line that is no [split" in torn.stdout
 
 
 @pytest.mark.parametrize(
