@@ -70,6 +70,8 @@ def clients_are_closed() -> Iterator[None]:
     if reader := sys.modules.get("sinkproof.sink_adapters.kafka.topic_reader"):
         while reader.READERS:
             reader.READERS.popitem()[1].close()
+    if cassandra := sys.modules.get("sinkproof.subject.cassandra_service"):
+        cassandra.close_clients()
     if has_threads_of_clients():
         gc.collect()
         # The library has lost an exception that holds a sender: its thread would be busy for ever.

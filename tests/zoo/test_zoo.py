@@ -45,7 +45,7 @@ pytestmark = [pytest.mark.slow]  # seconds where nothing else runs
 WRONG_SCHEDULES: Final = 100_000  # at most: a campaign without an end is no reason to wait for the time limit
 UNJUDGED_SCHEDULES: Final = 100  # at most: most come to nothing before the first
 FIRST_SCHEDULES: Final = 30  # of a sink that takes 3 s each: in the default budget of 90 s
-TRIES: Final = 60  # of a schedule whose run a sink's own thread decides: a busy machine may show it once in twenty
+TRIES: Final = 60  # of a schedule in which a thread of the sink's decides: a busy machine may show it once in twenty
 ONE_IN: Final = 64  # schedules of each stage, where a right sink is tried in the process shell but not certified
 LEFT_TO_REAL_DEATHS: Final = (  # a server cannot be copied; no crash is simulated in a thread
     "own_service:Puts",

@@ -18,7 +18,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 # Rows stay in the state until their checkpoint is complete. Each checkpoint of each subtask becomes one file, by one
 # rename, under a fixed name. `--early` publishes in the snapshot, `--forgets` ignores the restored state, `--appends`
-# adds rows to one file and notes that in another one. `--halves` writes a file in two parts, and never over what is there.
+# adds rows to one file and notes that in another one. `--halves` writes each file in two parts, and none that is there.
 SINK = r"""
 import base64, json, os, sys
 folder, subtask, wrong = os.environ["SINKPROOF_SCRATCH"], os.environ["SINKPROOF_SUBTASK"], sys.argv[1:]

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from cassandra import InvalidRequest
 
 from sinkproof.chaos.services.cassandra.local_cassandra import LocalCassandra
 from sinkproof.sink_adapters.cassandra.cassandra_client import CassandraClient
 from sinkproof.sink_adapters.cassandra.cassandra_contracts import PLACE, CassandraContract, RunPlace
-from sinkproof.subject.cassandra_service import CassandraService
+from sinkproof.subject.cassandra_service import CLIENTS, CassandraService
 
 SETUP = """
 import sys
@@ -69,3 +70,24 @@ def test_nothing_stays_on_a_cluster_of_the_user(
     run = subprocess.run([sys.executable, "-c", SETUP, str(tmp_path)], capture_output=True, text=True)
     assert (0, "") == (run.returncode, run.stderr)
     assert place(tmp_path).keyspace not in keyspaces(node)
+
+
+def test_readings_of_one_cluster_share_a_session_until_one_fails(node: LocalCassandra) -> None:
+    first, later = (
+        CassandraService(endpoint=node.endpoint, direct_endpoint=node.endpoint, identity=identity)
+        for identity in ("this", "the next one")
+    )
+    first.make_keyspace("shared", tables=["CREATE TABLE IF NOT EXISTS {ks}.rows (id int PRIMARY KEY)"])
+    (session,) = CLIENTS.values()
+    assert (
+        []
+        == first.read("shared", "SELECT id FROM {ks}.rows", ())
+        == first.read("shared", "SELECT * FROM {ks}.rows", ())
+    )
+    assert [session] == [*CLIENTS.values()]
+    assert [] == later.read("shared", "SELECT id FROM {ks}.rows", ())
+    assert session not in CLIENTS.values()
+    later.remove_keyspace("shared")
+    with pytest.raises(InvalidRequest):
+        later.read("shared", "SELECT id FROM {ks}.missing", ())
+    assert {} == CLIENTS
