@@ -59,6 +59,10 @@ def load(locator: str) -> Contract:
         return Contract(locator, pairs[locator].contract())
     others = registered(SINKS)
     place = others[locator].value if locator in others else locator
+    if Path(place).is_dir():
+        files = sorted(file.name for file in Path(place).glob("*.py"))
+        example = Path(place) / f"{files[0] if files else 'file.py'}:Class"
+        raise ContractError(f"{place} is a folder: name a contract in one of its files, as in {example}")
     if not _is_place(place):
         near = ", ".join([*sorted(others), *sorted(pairs)])
         raise ContractError(

@@ -103,3 +103,10 @@ def test_an_error_says_what_was_probably_meant(folder: Path) -> None:
 def test_what_names_no_module_is_refused_and_an_example_shown(place: str) -> None:
     with pytest.raises(ContractError, match=f"'{place}' is no module and no file in Python. Name one: my_sink.py:"):
         load(f"{place}:Mine")
+
+
+def test_a_folder_is_no_subject_and_one_of_its_files_is_the_example(folder: Path) -> None:
+    (folder / "sinks").mkdir()
+    (folder / "sinks/orders.py").write_text(CONTRACT.format(name="Orders"))
+    with pytest.raises(ContractError, match=r"sinks is a folder: .*, as in sinks/orders\.py:Class"):
+        load("sinks")
