@@ -12,7 +12,7 @@ from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import AROUND_CALLS, is_line
-from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
+from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators import single_faults
 from sinkproof.generators.campaign_view import CampaignView
@@ -57,6 +57,7 @@ OTHERWISE: Final = (
     *(EDGE_CASE_VALUES_JOB, LARGE_BATCHES_JOB),
 )
 RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, SPARSE_JOB)
+OPENED_IN_REVERSE: Final = (IN_ORDER, "open")  # by the second generation
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
 RESTARTS_OF_LOOP: Final = 12  # sinks that remember their last attempts remember three, five or ten
@@ -186,9 +187,10 @@ def rescaled_restarts_of_other_jobs(campaign: CampaignView) -> Iterator[Schedule
 
 
 def restarts_with_uneven_parallelism(campaign: CampaignView) -> Iterator[Schedule]:
-    """No subtask restores all of what another one had, or the half of it."""
+    """No subtask restores all of what another one had, or the half of it. The last one may open first, and clean up."""
     for job in UNEVENLY_RESCALED_JOBS if campaign.rescaled_jobs else ():
         yield from (Schedule((death,), job=job) for death in (*DECISIONS, COMMITTED))
+        yield from (Schedule((death,), job=job, orders=OPENED_IN_REVERSE) for death in DECISIONS[:2])
 
 
 def failing_targets_in_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:

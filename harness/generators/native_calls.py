@@ -162,18 +162,23 @@ def _statements(result: RunResult) -> dict[tuple[str, str], list[Fault]]:
 def short_writes(result: RunResult) -> list[Schedule]:
     """The first write that each line makes to each file: a disk that is nearly full takes a part of it. Also where the
     other subtask is not notified of the first checkpoint, and writes nothing next to it; and with a death before the
-    rest is written, as a SIGKILL leaves a write that covers several pages.
+    rest is written, as a SIGKILL leaves a write that covers several pages. The last write of each subtask is torn so,
+    too: what lies next to it or behind it by then is in no state any more.
     """
     found: dict[tuple[str, str], Fault] = {}
+    last: dict[tuple[str, str, str], Fault] = {}
     line: dict[str, str] = {}
     for actor, point, occurrence in passes(result):
         if KINDS[SHORT_WRITE.word].applies(actor, point):
-            found.setdefault((line.get(actor, ""), point), Fault(actor, point, occurrence, SHORT_WRITE.word))
+            place = line.get(actor, ""), point
+            last[*place, actor] = Fault(actor, point, occurrence, SHORT_WRITE.word)
+            found.setdefault(place, last[*place, actor])
         elif is_line(point):
             line[actor] = point
     beside = [Schedule((UNNOTIFIED[fault.actor], fault)) for fault in found.values() if fault.actor in UNNOTIFIED]
     torn = [
-        Schedule((fault, replace(fault, occurrence=fault.occurrence + 1, kind="kill-job"))) for fault in found.values()
+        Schedule((fault, replace(fault, occurrence=fault.occurrence + 1, kind="kill-job")))
+        for fault in dict.fromkeys((*found.values(), *last.values()))
     ]
     return [*(Schedule((fault,)) for fault in found.values()), *beside, *torn]
 

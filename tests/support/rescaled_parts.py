@@ -59,6 +59,16 @@ class SweepsByRange(Staged):
                 staged.unlink(missing_ok=True)
 
 
+class LastSweepsWhatIsGone(Staged):
+    """Also removes what subtasks have staged that are no more, if it is the last one."""
+
+    def open(self, context: Context) -> None:
+        super().open(context)
+        for old in context.subtasks_restored if context.subtask == context.parallelism - 1 else ():
+            for staged in (self.folder / f"staged-{old}").glob("*") if old >= context.parallelism else ():
+                staged.unlink()
+
+
 class Doubtful(Staged):
     """What cannot be moved is in doubt, and moved later."""
 
@@ -120,6 +130,12 @@ class SweptByRange(StagedFiles):
     """Wrong: another subtask may be about to restore what was staged there."""
 
     make = SweepsByRange
+
+
+class SweptByTheLast(StagedFiles):
+    """Wrong: it may open first, and the first one has yet to commit what it restores of those that are no more."""
+
+    make = LastSweepsWhatIsGone
 
 
 class InDoubt(StagedFiles):

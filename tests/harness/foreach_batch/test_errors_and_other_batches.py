@@ -294,6 +294,7 @@ def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[.
         ("write_commas", {"job=edge-case-values": "O12"}),
         ("name_by_content", {"job=equal-rows": "O1"}),
         ("leave_out_known_offsets", {"job=shared-keys": "O1"}),
+        ("append_new_keys", {"job=null-keys": "O2"}),
     ],
 )
 def test_what_is_wrong_with_other_batches_or_on_another_day_is_found_there(

@@ -27,6 +27,7 @@ Generator = Callable[[Any], Iterator[Schedule]]
     ("name", "generator", "found"),
     [
         ("SweptByRange", restarts_with_uneven_parallelism, {"O1"}),
+        ("SweptByTheLast", restarts_with_uneven_parallelism, {"O1"}),
         ("StagedFiles", restarts_with_uneven_parallelism, set()),
         ("InDoubtByCheckpoint", failing_targets_in_rescaled_recoveries, {"O1"}),
         ("InDoubt", failing_targets_in_rescaled_recoveries, set()),

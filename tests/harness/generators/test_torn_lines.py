@@ -13,12 +13,12 @@ from sinkproof.execution.process_runner import process_runner
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
-LOGS = Path(__file__).parents[2] / "support/shared_log.py"
+SUPPORT = Path(__file__).parents[2] / "support"
 UNNOTIFIED = ("checkpoint.notify#2=lose sink[0].", "checkpoint.notify#1=lose sink[1].")
 
 
-def results_of(name: str, folder: Path) -> CampaignResults:
-    contract = load(f"{LOGS}:{name}")
+def results_of(name: str, folder: Path, *, sinks: str = "shared_log.py") -> CampaignResults:
+    contract = load(f"{SUPPORT / sinks}:{name}")
     results = CampaignResults(contract=contract, shell="process")
     stages = [
         stage for stage in NATIVE_CODE if stage.name.startswith(("outward calls that no line", "refused statements"))
@@ -50,3 +50,15 @@ def test_a_death_in_the_middle_of_a_write_leaves_a_line_behind_which_another_is_
     results = results_of(name, tmp_path)
     assert found == {finding.oracle for finding in results.findings if finding.claimed}
     assert not results.coverage.outward.unwatched
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "is_found"), [("JoinedBytes", True), ("JoinedLines", False)])
+def test_what_lies_behind_a_line_that_is_torn_later_is_in_no_state_any_more(
+    name: str, is_found: bool, tmp_path: Path
+) -> None:
+    results = results_of(name, tmp_path, sinks="joined_logs.py")
+    found = [finding.schedule for finding in results.findings if finding.claimed]
+    assert is_found is bool(found)
+    assert all("#3=short-write" in schedule for schedule in found)
