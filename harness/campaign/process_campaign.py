@@ -163,17 +163,16 @@ class ProcessCampaign(CampaignInProcesses):
                     self.run_schedules(native_calls.losses_after_failed_forcing(failed))
 
     def strike_new_calls(self) -> None:
-        """Those of large batches, and those of a recovery with several checkpoints to commit."""
+        """Those of much data, and those of a recovery with several checkpoints to commit."""
         usual = self.run_watched()
         self.stage.cut = self._why_not_watched(usual)
         if self.stage.cut:
             return
-        began = now()
-        larger = self.run_watched(schedule=Schedule(job=LARGE_BATCHES_JOB))
-        each = now() - began
+        for job in lines_never_run.jobs_of_large_writes(self.runner.files):
+            began = now()
+            new = native_calls.after_new_calls(self.run_watched(schedule=Schedule(job=job)), usual)
+            self.run_schedules(self._in_time(new, LARGE_CALLS_SECONDS_MOST, each=now() - began))
         recovery = self.run_watched(schedule=Schedule(interleavings.death_with_several_to_commit(self)))
-        new = native_calls.after_new_calls(larger, usual)
-        self.run_schedules(self._in_time(new, LARGE_CALLS_SECONDS_MOST, each=each))
         self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
 
     def _why_not_watched(self, recorded: RunResult) -> str:

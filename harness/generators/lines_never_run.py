@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from sinkproof.chaos.clock import now
@@ -20,17 +21,20 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.combinations import crash_loops
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
+from sinkproof.subject.names_in_code import has_name
 from sinkproof.subject.numbers_in_code import (
     counts_in_bytes,
     has_number_between,
     keeps_what_grows_elsewhere,
     makes_digests,
 )
+from sinkproof.subject.user_code import own_native_modules
 from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     EMPTY_BATCHES_JOB,
     FAR_LARGER_DATA_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,
+    LARGE_BATCHES_JOB,
     LARGE_VALUES_JOB,
     LONG_IDLE_JOB,
     MANY_CHECKPOINTS_JOB,
@@ -44,6 +48,7 @@ from sinkproof.workload.rows import DOZENS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOIN
 
 Schedules = Callable[[], Iterator[Schedule]]
 LATE_DEATHS: Final = 5
+FOREIGN_LIBRARIES: Final = ("CDLL", "PyDLL", "LoadLibrary", "dlopen", "FFI")  # code that is neither Python nor a module
 DOZENS_SECONDS_MOST: Final = 8.0  # ten times as many checkpoints take ten times as long
 NOTIFIED: Final = "notify_complete.before"
 DEATHS: Final = {"kill-job": (DECIDED, NOTIFIED)}
@@ -170,6 +175,12 @@ def more_data(files: Collection[str]) -> list[Schedules]:
     found = [each for each in MORE_DATA if each in matters or has_number_between(files, *each[0])]
     of_numbers = [schedules for _, schedules in found]
     return [*of_numbers, late_deaths if grows else late_death, one_large_checkpoint]
+
+
+def jobs_of_large_writes(files: Collection[str]) -> list[str]:
+    """A log of unknown code may be large enough for its next segment where all rows come in one checkpoint."""
+    is_known = files and not has_name(files, *FOREIGN_LIBRARIES) and not own_native_modules(map(Path, files))
+    return [LARGE_BATCHES_JOB] if is_known else [LARGE_BATCHES_JOB, ONE_LARGE_CHECKPOINT_JOB]
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:

@@ -17,6 +17,7 @@ from sinkproof.generators import lines_never_run
 from sinkproof.generators.lines_never_run import (
     far_larger_data,
     hundreds_of_checkpoints,
+    jobs_of_large_writes,
     jobs_with_new_calls,
     large_values,
     late_death,
@@ -60,6 +61,32 @@ def test_numbers_in_the_code_say_which_jobs_come(
     files = [str(tmp_path / "sink.py")]
     deaths = late_deaths if "PFADD" in text else late_death
     assert ([*expected, deaths, one_large_checkpoint], jobs) == (more_data(files), jobs_with_new_calls(files))
+
+
+@pytest.mark.parametrize(
+    ("text", "jobs"),
+    [("library = CDLL(path)", ["large-batches", "one-large-checkpoint"]), ("rows = 5000", ["large-batches"])],
+)
+def test_code_in_another_language_is_struck_where_much_comes_at_once(
+    text: str, jobs: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "sink.py").write_text(text)
+    assert jobs == jobs_of_large_writes([str(tmp_path / "sink.py")])
+    assert ["large-batches", "one-large-checkpoint"] == jobs_of_large_writes([])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(("name", "found"), [("Copied", {"O2"}), ("Renamed", set())])
+def test_a_segment_that_only_much_data_fills_is_sealed_in_one_step_or_in_two(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    contract = load(f"{SUBJECTS.with_name('segments_in_c.py')}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="log", path=tmp_path, shell="process")) as runner:
+        ProcessCampaign(runner, results).carry_out([stage for stage in NATIVE_CODE if "large batches" in stage.name])
+    assert found == {finding.oracle for finding in results.findings}
+    assert all("one-large-checkpoint" in finding.schedule for finding in results.findings)
 
 
 def test_unknown_code_gets_all_jobs_with_more_data() -> None:
