@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
@@ -310,6 +310,10 @@ class ProcessRunner(ScheduleRunner):
             power_took=0 if unforced is None else unforced.losses,
             mapped_across_losses=() if unforced is None else tuple(unforced.mapped_across_losses),
         )
+
+    @property
+    def imported_by_attempts(self) -> Sequence[str]:
+        return [*self.host.imported] if isinstance(self.host, ProcessHost) else ()
 
     def _import_once(self, imported: Iterable[str]) -> None:
         """Later attempts find what those of a run without faults have imported, if that is much. Not modules of the

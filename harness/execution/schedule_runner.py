@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
@@ -34,9 +34,11 @@ from sinkproof.judging.observer import Observer
 from sinkproof.judging.oracle import Anomaly, fields_of, judge
 from sinkproof.reference_engine.checkpointing.memory_storage import FIRST_GENERATION, MemoryCheckpointStorage
 from sinkproof.reference_engine.shells.job import Host, Job
+from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.contract import Contract
+from sinkproof.subject.contract import Contract, ContractError
+from sinkproof.subject.names_in_code import COMPUTED_IMPORTS, has_name
 from sinkproof.subject.scratch import Scratch, clear_folder
 from sinkproof.subject.source_files import OwnCode, own_code
 from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, REFUSABLE_JOBS, TOGETHER
@@ -118,11 +120,26 @@ class ScheduleRunner:
         return self.tracer.files
 
     def find_own_files(self) -> None:
-        """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of."""
+        """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of. A module whose
+        name is computed is found by a run that imports it.
+        """
         sink = self.contract.sink(self.scratch)
+        self._know_code(sink)
+        if has_name(self.files, *COMPUTED_IMPORTS):
+            with suppress(ContractError, ReaderFailed):  # the baseline says so
+                self.run(Schedule())
+                self._know_code(sink)
+                self.reset()
+
+    def _know_code(self, sink: Any) -> None:
         with self.contract.state():
-            self.own_code = own_code(self.contract.given, sink)
+            self.own_code = own_code(self.contract.given, sink, imported=self.imported_by_attempts)
         self.tracer = LineTracer(self.own_code.files)
+
+    @property
+    def imported_by_attempts(self) -> Sequence[str]:
+        """Modules that the last run has imported in other processes."""
+        return ()
 
     def reset(self) -> None:
         """Empties the target."""

@@ -23,6 +23,10 @@ HTTP: Final = frozenset({"aiohttp", "boto3", "http", "HTTPConnection", "httpx", 
 SEARCH: Final = frozenset({"elasticsearch", "opensearchpy"})
 BATCHES_BY_WIRE: Final = ("_bulk", "BatchWriteItem", "PutRecords", "PutRecordBatch", "SendMessageBatch")  # in requests
 BATCHES: Final = frozenset({"batch_write_item", "put_records", "put_record_batch", "send_message_batch"})  # of boto3
+COMPUTED_IMPORTS: Final = (
+    *("import_module", "__import__", "exec_module", "run_module", "run_path", "load_module", "iter_modules"),
+    *("walk_packages", "entry_points", "load_entry_point"),
+)
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 STATUS: Final = frozenset({"code", "getcode", "ok", "status", "status_code"})  # of a reply of HTTP
 RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})

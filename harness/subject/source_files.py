@@ -67,9 +67,11 @@ class OwnCode:
     contract: str = ""
 
 
-def own_code(contract: Any, sink: Any) -> OwnCode:
-    """`sink`: what the contract's `sink` returned, perhaps with a strategy around it. Raises ContractError."""
-    files = files_of(contract, sink)
+def own_code(contract: Any, sink: Any, *, imported: Sequence[str] = ()) -> OwnCode:
+    """`sink`: what the contract's `sink` returned, perhaps with a strategy around it. `imported`: modules that attempts
+    have loaded, by computed names perhaps. Raises ContractError.
+    """
+    files = files_of(contract, sink, imported=imported)
     given = [each for each in _given_by_user(sink) if not _is_ours_or_standard(each)]
     return OwnCode(
         files=files,
@@ -99,10 +101,10 @@ def _is_ours_or_standard(given: Any) -> bool:
     return top == "sinkproof" or is_standard_module(top)
 
 
-def files_of(contract: Any, sink: Any) -> dict[str, str]:
+def files_of(contract: Any, sink: Any, *, imported: Sequence[str] = ()) -> dict[str, str]:
     """`OwnCode.files`; `sink` None: there is none yet. Raises ContractError."""
     classes = list(_classes(contract, sink))
-    users = user_code([type(contract), *_given_by_user(sink)], held=classes)
+    users = user_code([type(contract), *_given_by_user(sink)], held=classes, imported=imported)
     for name in _texts(contract, "packages"):
         named = code_of_package(name)
         if not named:

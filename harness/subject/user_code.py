@@ -48,8 +48,10 @@ def _origin(name: str) -> str | None:
     return None if spec is None else spec.origin
 
 
-def user_code(roots: Iterable[Any], *, held: Iterable[type] = ()) -> Files:
-    """`roots`: classes and functions that the user has given; `held`: classes of what they hold."""
+def user_code(roots: Iterable[Any], *, held: Iterable[type] = (), imported: Sequence[str] = ()) -> Files:
+    """`roots`: classes and functions that the user has given; `held`: classes of what they hold; `imported`: modules
+    that other processes have loaded.
+    """
     starts: list[tuple[str, Path]] = []
     allowed_too: set[Path] = set()
     single: Files = {}
@@ -73,7 +75,7 @@ def user_code(roots: Iterable[Any], *, held: Iterable[type] = ()) -> Files:
     def allowed(file: Path) -> bool:
         return file in allowed_too or not (is_installed(file) or is_standard(file))
 
-    found = _along_imports([*starts, *_loaded_neighbours(starts)], allowed)
+    found = _along_imports([*starts, *_loaded_neighbours(starts, imported)], allowed)
     return {**single, **found}
 
 
@@ -182,13 +184,14 @@ def _with_packages(name: str) -> Iterator[str]:
     yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1) if parts[0])
 
 
-def _loaded_neighbours(starts: Sequence[tuple[str, Path]]) -> list[tuple[str, Path]]:
+def _loaded_neighbours(starts: Sequence[tuple[str, Path]], imported: Sequence[str]) -> list[tuple[str, Path]]:
     """Loaded modules of the same packages, or beside a file that is in none: perhaps imported by a computed name."""
     packages = {name.partition(".")[0] for name, _ in starts if "." in name}
     folders = {str(file.parent) for name, file in starts if "." not in name and not is_installed(file)}
+    loaded = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
+    loaded |= {name: str(source_of(name)) for name in imported if name not in loaded}
     found = []
-    for name, module in sorted(sys.modules.items()):
-        path = getattr(module, "__file__", None)
+    for name, path in sorted(loaded.items()):
         if path is None or not path.endswith(".py"):
             continue
         top = name.partition(".")[0]
