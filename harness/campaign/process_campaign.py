@@ -168,7 +168,7 @@ class ProcessCampaign(CampaignInProcesses):
         self.stage.cut = self._why_not_watched(usual)
         if self.stage.cut:
             return
-        for job in lines_never_run.jobs_of_large_writes(self.runner.files):
+        for job in lines_never_run.jobs_of_large_writes(self.runner.files, uses_server=bool(usual.peers)):
             began = now()
             new = native_calls.after_new_calls(self.run_watched(schedule=Schedule(job=job)), usual)
             self.run_schedules(self._in_time(new, LARGE_CALLS_SECONDS_MOST, each=now() - began))

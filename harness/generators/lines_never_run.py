@@ -177,10 +177,12 @@ def more_data(files: Collection[str]) -> list[Schedules]:
     return [*of_numbers, late_deaths if grows else late_death, one_large_checkpoint]
 
 
-def jobs_of_large_writes(files: Collection[str]) -> list[str]:
-    """A log of unknown code may be large enough for its next segment where all rows come in one checkpoint."""
+def jobs_of_large_writes(files: Collection[str], *, uses_server: bool) -> list[str]:
+    """Where all rows come in one checkpoint, a log of unknown code may be large enough for its next segment, and a
+    client may cut what it sends to a server.
+    """
     is_known = files and not has_name(files, *FOREIGN_LIBRARIES) and not own_native_modules(map(Path, files))
-    return [LARGE_BATCHES_JOB] if is_known else [LARGE_BATCHES_JOB, ONE_LARGE_CHECKPOINT_JOB]
+    return [LARGE_BATCHES_JOB] if is_known and not uses_server else [LARGE_BATCHES_JOB, ONE_LARGE_CHECKPOINT_JOB]
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:

@@ -40,6 +40,7 @@ SILENT_COMMITS_MOST, SILENT_CALLS_MOST = 3, 3
 STATEMENTS_OF_A_LINE_MOST, STATEMENTS_MOST = 3, 24
 FORCING: Final = frozenset({"fsync", "fdatasync", "sync_file_range", "syncfs", "sync"})
 MANY_TIMES: Final = 1 << 30
+ALIKE_MOST: Final = 8  # of the calls that one call of a sink makes more often than usual
 STEPS_BEFORE_LOSSES: Final = (DECIDED, "notify_complete.after")
 Place = tuple[str, int]  # the name of a call, and its occurrence in the actor
 
@@ -68,6 +69,11 @@ class Burst(NamedTuple):
         """Where its calls are made; a name that comes several times comes twice."""
         names = [each for _, same in groupby(name for name, _ in self.calls) for each in [*same][:2]]
         return self.within, self.after, tuple(names)
+
+    @property
+    def in_call(self) -> tuple[object, str, int]:
+        """Which one of the sink's calls made it, at which place."""
+        return self.place, self.actor, self.time
 
     def faults(self, places: Iterable[Place], kind: str) -> Iterator[Fault]:
         yield from (Fault(self.actor, name, occurrence, kind) for name, occurrence in places)
@@ -187,31 +193,37 @@ def after_new_calls(result: RunResult, usual: RunResult, *, kinds: Sequence[str]
     """A buffer that is full is written before the rest is, and a recovery has more to write: where a run makes calls
     after a point that the usual one does not make there, faults of these kinds come before the second of them, and the
     one after them. So does what is larger than one piece: where a call of the sink makes them more often than any in
-    the usual run, faults come before the first of these, too.
+    the usual run, faults come before the first of these, and deaths before each of them: which are the new ones is not
+    known.
     """
     known, times = times_in_one_call(bursts(usual)), Counter[object]()
     found: list[Fault] = []
     follows: set[str] = set()  # actors; their next call comes after such a one
-    for burst in bursts(result):
+    made = bursts(result)
+    for burst in made:
         places = burst.calls[:1] if burst.actor in follows else ()
+        alike: tuple[Place, ...] = ()
         follows.discard(burst.actor)
-        times[burst.place, burst.actor, burst.time] += 1
-        if times[burst.place, burst.actor, burst.time] > known.get(burst.place, 0):
+        times[burst.in_call] += 1
+        if times[burst.in_call] > known.get(burst.place, 0):
             follows.add(burst.actor)
-            places += burst.calls[:1] if burst.place in known else ()
+            if burst.place in known:
+                places += burst.calls[:1]
+                alike = tuple(each.calls[0] for each in made if each.in_call == burst.in_call)[1:]
             places = tuple(dict.fromkeys((*places, *edges_of(burst.unexplained))))
             known[burst.place] = MANY_TIMES if burst.place in known else 1
+        deaths = (*evenly(alike, ALIKE_MOST), *places)
         for kind in kinds:
-            found += burst.faults(places if kind == KILL else places[:SUSPENDED_MOST], kind)
+            found += burst.faults(deaths if kind == KILL else places[:SUSPENDED_MOST], kind)
     before = result.schedule.faults
-    return [replace(result.schedule, faults=(*before, fault)) for fault in found]
+    return [replace(result.schedule, faults=(*before, fault)) for fault in dict.fromkeys(found)]
 
 
 def times_in_one_call(found: Iterable[Burst]) -> dict[object, int]:
     """The most of each place."""
-    times = Counter((burst.place, burst.actor, burst.time) for burst in found)
+    times = Counter(burst.in_call for burst in found)
     most: dict[object, int] = {}
-    for (place, _, _), number in times.items():
+    for (place, *_), number in times.items():
         most[place] = max(number, most.get(place, 0))
     return most
 

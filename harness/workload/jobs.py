@@ -284,7 +284,9 @@ EVERY_JOB: Final = {
     PIECES_JOB: _spec("what is received over TCP comes in pieces of a few bytes", receives_in_pieces=True),
     OTHER_LISTINGS_JOB: _spec("folders are listed in another order, as by another file system", lists_by_hash=True),
     FAILING_READS_JOB: _spec("each read of a file or folder is a step, too, and may fail", reads_are_points=True),
-    ONE_LARGE_CHECKPOINT_JOB: _spec("20,000 rows for each sink in one checkpoint", source=ONE_LARGE_INPUT),
+    ONE_LARGE_CHECKPOINT_JOB: _spec(
+        "20,000 rows of 100 characters for each sink in one checkpoint", source=ONE_LARGE_INPUT
+    ),
     MANY_CHECKPOINTS_JOB: _spec("twelve checkpoints", source=MANY_CHECKPOINTS_INPUT),
     SKIPPED_IDS_JOB: _spec(  # none is pending while so many ids go by
         "twelve checkpoints, of which the last id is above a million: failed ones have used up most ids",

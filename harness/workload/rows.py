@@ -32,6 +32,7 @@ LARGE_VALUE_CHARACTERS: Final = 3 << 20  # four such rows for each sink in each 
 DAY_MS: Final = 86_400_000
 FAR_LARGER_BATCH_ROWS: Final = 10_000  # the same: 20,000 rows for each sink in each checkpoint
 FAR_LARGER_VALUE_BYTES: Final = 100
+WIDE_VALUE_CHARACTERS: Final = 100
 MANY_KEYS_BATCH_ROWS: Final = 400  # the second batch of a checkpoint repeats the keys of the first: 400 for each sink
 LONG_PREFIX: Final = "long key " * 130  # 1,170 characters; columns of 255 and of 1,024 are common
 TWELVE_SINKS: Final = 12  # numbers with one digit and with two
@@ -181,6 +182,12 @@ def make_row_of_far_larger_data(split: int, offset: int) -> Row:
     return row._replace(value=row.value.ljust(FAR_LARGER_VALUE_BYTES, "."), event_time_ms=time)
 
 
+def make_wide_row(split: int, offset: int) -> Row:
+    """With thousands of them, buffers of a megabyte are full: of a driver that cuts statements, or of a server."""
+    row = make_row(split, offset)
+    return row._replace(value=row.value.ljust(WIDE_VALUE_CHARACTERS, "."))
+
+
 def make_row_of_large_value(split: int, offset: int) -> Row:
     row = make_row(split, offset)
     return row._replace(value=row.value.ljust(LARGE_VALUE_CHARACTERS, "."))
@@ -290,7 +297,7 @@ FAR_LARGER_INPUT: Final = _input(
     make_row_of_far_larger_data, rows=6 * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
 )
 ONE_LARGE_INPUT: Final = _input(
-    make_row, rows=BATCHES_PER_CHECKPOINT * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
+    make_wide_row, rows=BATCHES_PER_CHECKPOINT * FAR_LARGER_BATCH_ROWS, batch_rows=FAR_LARGER_BATCH_ROWS
 )
 LARGE_VALUES_INPUT: Final = _input(make_row_of_large_value)
 MANY_KEYS_INPUT: Final = _input(make_row_of_many_keys, rows=6 * MANY_KEYS_BATCH_ROWS, batch_rows=MANY_KEYS_BATCH_ROWS)

@@ -35,6 +35,7 @@ from sinkproof.workload.jobs import INPUTS
 from ...support.traces_of_calls import SYNC, WRITE, run_of
 
 SUBJECTS = Path(__file__).parents[2] / "support/forced_parts.py"
+SENT = "syscall(sendto socket)"
 PIECE = ("line(pieces.py:7)", WRITE, "line(pieces.py:8)", "syscall(rename rows)")
 
 
@@ -71,8 +72,10 @@ def test_code_in_another_language_is_struck_where_much_comes_at_once(
     text: str, jobs: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "sink.py").write_text(text)
-    assert jobs == jobs_of_large_writes([str(tmp_path / "sink.py")])
-    assert ["large-batches", "one-large-checkpoint"] == jobs_of_large_writes([])
+    files = [str(tmp_path / "sink.py")]
+    assert jobs == jobs_of_large_writes(files, uses_server=False)
+    both = ["large-batches", "one-large-checkpoint"]
+    assert both == jobs_of_large_writes([], uses_server=False) == jobs_of_large_writes(files, uses_server=True)
 
 
 @pytest.mark.slow
@@ -118,8 +121,18 @@ def test_the_second_piece_is_new_where_usual_calls_write_one() -> None:
     usual = run_of("notify_complete.before", *PIECE, "notify_complete.after")
     larger = run_of("notify_complete.before", *PIECE, *PIECE, *PIECE, "notify_complete.after")
     found = [str(schedule) for schedule in after_new_calls(larger, usual, kinds=("kill",))]
-    assert [f"sink[0].{WRITE}#2=kill", "sink[0].syscall(rename rows)#2=kill", f"sink[0].{WRITE}#3=kill"] == found
+    write, rename = f"sink[0].{WRITE}", "sink[0].syscall(rename rows)"
+    assert [f"{write}#2=kill", f"{write}#3=kill", f"{rename}#2=kill", f"{rename}#3=kill"] == found
     assert [] == after_new_calls(usual, usual)
+
+
+def test_a_death_comes_before_each_call_where_one_of_them_is_more_than_usual() -> None:
+    """The second statement of three is the new one, or the third: the last is that of usual runs."""
+    usual = run_of("notify_complete.before", *("line(a.py:1)", SENT) * 3, "notify_complete.after")
+    larger = run_of("notify_complete.before", *("line(a.py:1)", SENT) * 5, "notify_complete.after")
+    found = [str(schedule) for schedule in after_new_calls(larger, usual)]
+    assert [f"sink[0].{SENT}#{number}=kill" for number in (2, 3, 4, 5)] == [each for each in found if "kill" in each]
+    assert [f"sink[0].{SENT}#{number}=stop" for number in (4, 5)] == [each for each in found if "stop" in each]
 
 
 def test_the_second_piece_is_new_too_where_usual_calls_write_none() -> None:
