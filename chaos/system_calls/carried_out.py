@@ -26,6 +26,7 @@ PIDFD_GETFD: Final = 438
 PART: Final = struct.Struct("QQ")  # struct iovec: address, length
 MESSAGE: Final = struct.Struct("QI4xQQQQ")  # struct msghdr: name and its length, parts and their number, control data
 NUMBER: Final = struct.Struct("q")  # loff_t
+LAST_SENT: Final = struct.Struct("44xI")  # in the kernel's tcp_info: tcpi_last_data_sent, in ms
 OFFSET_MOST: Final = (1 << 63) - 1
 GATHERING: Final = ("writev", "pwritev", "pwritev2")
 PARTS_MOST: Final = 1024
@@ -109,13 +110,26 @@ def hang_up(tracee: Tracee, descriptor: int) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def hang_up_all(process: int) -> None:
-    """Each connection of this process over a network ends, as a server ends those that are idle."""
+def hang_up_all(process: int, *, but_last_used: bool = False) -> None:
+    """Each connection of this process over a network ends, as a server ends those that are idle; but the one over which
+    something was sent last.
+    """
+    used: list[tuple[int, int]] = []  # (ms since something was sent, descriptor)
     with suppress(OSError):  # it is gone
         for descriptor in map(int, os.listdir(f"/proc/{process}/fd")):
             with suppress(OSError), _of_network(Tracee(process), descriptor) as connection:
                 connection.getpeername()  # else it listens
-                connection.shutdown(socket.SHUT_RDWR)
+                used.append((_silent_ms(connection), descriptor))
+    for _, descriptor in sorted(used)[1 if but_last_used else 0 :]:
+        hang_up(Tracee(process), descriptor)
+
+
+def _silent_ms(connection: socket.socket) -> int:
+    """0 where it is not TCP."""
+    with suppress(OSError):
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_SENT.size)
+        return int(LAST_SENT.unpack(told)[0])
+    return 0
 
 
 def kill_program(tracee: Tracee, *, but: int) -> bool:

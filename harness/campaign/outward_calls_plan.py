@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from sinkproof.campaign.inside_service.inside_campaign import kill_inside_service
@@ -11,6 +12,7 @@ from sinkproof.chaos.points import call_of
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.generators import native_calls, single_faults
 from sinkproof.generators.fault_sites import first_of_each
+from sinkproof.generators.zombies_and_deaths import zombies_with_one_session
 
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
 
@@ -19,6 +21,13 @@ def requests_without_reply(campaign: ProcessCampaign) -> list[Schedule]:
     if not campaign.unanswered_for_long:
         campaign.stage.skipped = "no request is known that code with a time limit sends"
     return campaign.unanswered_for_long
+
+
+def end_unused_sessions(campaign: ProcessCampaign) -> Iterator[Schedule]:
+    if not campaign.results.coverage.outward.peers:
+        campaign.stage.skipped = "it connects to no server"
+        return iter(())
+    return zombies_with_one_session(campaign)
 
 
 def lose_power_after_failed_forcing(campaign: ProcessCampaign) -> None:
@@ -95,6 +104,12 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(name="requests without reply", schedules=requests_without_reply, needs=WATCHED_SINK),
+    Stage(
+        name="zombies of which servers end the sessions that they do not use",
+        schedules=end_unused_sessions,
+        needs=WATCHED_SINK,
+        required=True,
+    ),
     Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,

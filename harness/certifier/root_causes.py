@@ -46,6 +46,7 @@ from sinkproof.workload.job_names import (
     TWELVE_OF_BOTH_JOB,
     TWELVE_SINKS_JOB,
     UNEVENLY_RESCALED_JOBS,
+    UNUSED_CLOSED_JOB,
     WALL_CLOCK_JOBS,
     ZOMBIE_VERY_LATE_JOB,
 )
@@ -159,7 +160,7 @@ SITUATIONS: Final = {
     **dict.fromkeys((EDGE_CASE_VALUES_JOB, NULL_CHARACTERS_JOB), ALIKE),
     PIECES_JOB: READ_ONCE,
     ORPHANS_JOB: PROGRAM_OUTLIVES,
-    IDLE_CLOSED_JOB: LOST_SESSION,
+    **dict.fromkeys((IDLE_CLOSED_JOB, UNUSED_CLOSED_JOB), LOST_SESSION),
     LARGE_OFFSETS_JOB: TOO_SMALL,
     SKIPPED_IDS_JOB: (
         "ids of checkpoints are cut, packed with the number of a subtask, or padded, and a job that runs for long has "

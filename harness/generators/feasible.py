@@ -26,6 +26,7 @@ from sinkproof.workload.job_names import (
     THREADS_JOBS,
     TOGETHER,
     TWO_SINKS_JOB,
+    UNUSED_CLOSED_JOB,
     VIRTUAL_JOBS,
     WALL_CLOCK_JOBS,
 )
@@ -38,7 +39,7 @@ BY_THE_WATCH: Final = (
     *("kill-halfway", "meet", "overlap"),
 )
 OF_PYTHON: Final = (IN_CONTAINERS_JOB, ORPHANS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB, OTHER_LISTINGS_JOB, PIECES_JOB)
-OF_PROCESSES: Final = (*OF_PYTHON, *THREADS_JOBS, LONG_WAITS_JOB, IDLE_CLOSED_JOB)
+OF_PROCESSES: Final = (*OF_PYTHON, *THREADS_JOBS, LONG_WAITS_JOB, IDLE_CLOSED_JOB, UNUSED_CLOSED_JOB)
 ENGINE_POINTS: Final = (*AROUND_CALLS, *COORDINATOR_POINTS)  # the engine itself passes them, outside of attempts
 
 

@@ -20,7 +20,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn, passes, spread
 from sinkproof.generators.interleavings import within
-from sinkproof.workload.job_names import IDLE_CLOSED_JOB, LONG_WAITS_JOB
+from sinkproof.workload.job_names import IDLE_CLOSED_JOB, LONG_WAITS_JOB, UNUSED_CLOSED_JOB
 from sinkproof.workload.rows import SINKS
 
 COMMIT: Final = "notify_complete"
@@ -63,6 +63,15 @@ def _cut_off(campaign: CampaignView) -> Iterator[Schedule]:
             if sent is not None and not run.resumed_early:
                 yield Schedule((fault, Fault(fault.actor, *sent, "error")))
                 yield Schedule((fault,), job=IDLE_CLOSED_JOB)
+
+
+def zombies_with_one_session(campaign: CampaignView) -> Iterator[Schedule]:
+    """Servers end what a suspended attempt has not used last, such as a session that holds its lock: others, which have
+    waited for that, go on, and so does the zombie, with the session that it writes by.
+    """
+    for call in CUT_OFF_IN[:2]:
+        stops = evenly(list(within(campaign.traced_baseline, call, "stop")), CUT_OFF_MOST)
+        yield from (Schedule((stop,), job=UNUSED_CLOSED_JOB) for stop in stops)
 
 
 def successors_that_all_die(campaign: CampaignView) -> Iterator[Schedule]:

@@ -72,6 +72,7 @@ from sinkproof.workload.job_names import (
     TWO_TO_FIVE_JOB,
     UNALIGNED_JOB,
     UNEVEN_SOURCES_JOB,
+    UNUSED_CLOSED_JOB,
     YEAR_END_JOB,
     ZOMBIE_LATE_JOB,
     ZOMBIE_VERY_LATE_JOB,
@@ -270,8 +271,9 @@ EVERY_JOB: Final = {
         thread_pace="hurried",
     ),
     IDLE_CLOSED_JOB: _spec(
-        "servers close the connections of an attempt while it is suspended", idle_connections_end=True
+        "servers close the connections of an attempt while it is suspended", idle_connections_end="all"
     ),
+    UNUSED_CLOSED_JOB: _spec("the same, but for the one that it has used last", idle_connections_end="unused"),
     IN_CONTAINERS_JOB: _spec("each attempt has process id 1", contained=True, timing=Timing(pace=IDLE_PACE_MS)),
     ORPHANS_JOB: _spec("programs that a dead attempt has started end by themselves, in a second", orphans_seconds=1.0),
     OTHER_HOSTS_JOB: _spec(

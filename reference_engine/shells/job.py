@@ -120,7 +120,7 @@ class Job:
     reads_are_points: bool = False  # of attempts that are processes: reads of files
     patient: bool = False  # attempts that are processes wait longer for one that is suspended, and may give up
     other_hosts: bool = False  # of attempts that are processes: each is on a host of its own, a restart on other disks
-    idle_connections_end: bool = False  # of an attempt that is a process, and is suspended
+    idle_connections_end: str = ""  # of a process that is suspended: "all", or "unused": all but the one used last
     processes_reused: bool = False  # the successor of an attempt that failed, and did not die, runs in its process
     configuration: CheckpointConfiguration
     buffers: Buffers | None = None  # between subtasks, in the simulated shell; None: none, and none is ever full

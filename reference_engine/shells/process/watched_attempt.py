@@ -65,7 +65,7 @@ class WatchingHost(AttemptHost):
         self.calls_made: Counter[tuple[str, str]] = Counter()  # (actor, point)
         self.apart: set[tuple[str, str, int]] = set()  # those of other threads or processes than the attempt's own
         self.statements: set[tuple[str, str, int]] = set()  # those that send what a database can refuse
-        self.idle_connections_end = False  # those of an attempt that is suspended
+        self.idle_connections_end = ""  # see Job
         self.held = WaitingRequest()
 
     @property
@@ -160,7 +160,7 @@ class WatchedAttempt(ProcessAttempt):
 
     def suspend(self) -> None:
         if self.host.idle_connections_end:
-            hang_up_all(self.pid)
+            hang_up_all(self.pid, but_last_used=self.host.idle_connections_end == "unused")
         super().suspend()
 
     def let_go_on(self) -> None:

@@ -17,6 +17,10 @@ from sinkproof.subject.scratch import Scratch
 
 SINKS = Path(__file__).parents[2] / "support" / "lost_locks.py"
 STAGES = ("error at each call", "zombies after errors that the sink has handled")
+SESSIONS = (
+    "outward calls that no line explains",
+    "zombies of which servers end the sessions that they do not use",
+)
 FAILING = "sink[0].syscall(write log-*)#1=error"
 
 
@@ -52,3 +56,33 @@ def test_a_fault_follows_one_at_a_system_call_within_the_same_call(tmp_path: Pat
     assert (True, True, 0) == (failed.fired, failed.finished, failed.restarts)
     assert (True, True, 1) == (zombie.fired, zombie.finished, zombie.restarts)
     assert [(True, 1), (True, 1)] == [(each.fired, each.kills) for each in (later, other)]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(
+    ("name", "found"), [("LooksThenAppends", {"O2"}), pytest.param("PutsIfAbsent", set(), marks=pytest.mark.longer)]
+)
+def test_a_session_that_holds_a_lock_ends_and_that_of_a_zombie_goes_on(
+    name: str, found: set[str], tmp_path: Path
+) -> None:
+    contract = load(f"{SINKS.with_name('leased_sessions.py')}:{name}")
+    with process_runner(contract, Scratch(name=name, path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=contract, shell="process")
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(found & claimed_by(results)))
+        campaign.carry_out([stage for stage in PROCESS_PLAN if stage.name in SESSIONS])
+    assert found == claimed_by(results)
+    assert results.coverage.stages[-1].run > 0
+    assert all("job=unused-closed" in finding.schedule for finding in results.findings)
+
+
+def claimed_by(results: CampaignResults) -> set[str]:
+    return {finding.oracle for finding in results.findings if finding.claimed}
+
+
+@pytest.mark.usefixtures("watch_of_system_calls")
+def test_sessions_are_left_alone_where_there_are_none(tmp_path: Path) -> None:
+    with process_runner(load(f"{SINKS}:LocksAgain"), Scratch(name="none", path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([stage for stage in PROCESS_PLAN if stage.name in SESSIONS])
+    assert "it connects to no server" == results.coverage.stages[-1].skipped
