@@ -28,6 +28,7 @@ class Task:
     master: str = "local[6,100000]"  # of Spark: slots for the widest certifying job, and one to spare
     soak_seconds: float = 0  # of random schedules, when the campaign in the simulated shell has ended
     alone: bool = False  # no other shell injects faults at this subject's lines
+    canaries: bool = True  # those of foreachBatch functions are tried in the session of the function
     cores: int = 1  # that it may use
     shares_state: str = ""  # tasks with one name never run at the same time
     services: ServiceOptions = DEFAULT_SERVICES

@@ -96,9 +96,8 @@ def command_line(locators: Sequence[str], options: Options) -> str:
         words += ["--budget", f"{options.budget_seconds:g}s" if options.budget_holds else "least"]
     words += ["--master", options.master] if hosts_in(options.master) else []
     words += ["--fan-out", options.fan_out] if options.fan_out else []
-    words += ["--strict"] if options.strict else []
-    words += ["--fresh"] if options.fresh else []
-    words += [] if options.canaries else ["--no-canaries"]
+    flags = {"--strict": options.strict, "--fresh": options.fresh, "--no-canaries": not options.canaries}
+    words += [flag for flag, is_set in flags.items() if is_set]
     return shlex.join(words)
 
 
@@ -229,6 +228,7 @@ def _tasks(locators: Sequence[str], options: Options, *, access: FanOut | None =
                 soak_seconds=options.soak_seconds if shell == "simulated" else 0,
                 master=options.master,
                 alone=len(options.shells) == 1,
+                canaries=options.canaries,
                 cores=max(1, options.cores // len(locators)),
                 shares_state=_state_shared_by(locator),
                 services=options.services,

@@ -181,10 +181,11 @@ def _simulated(results: FunctionResults, scratch: Scratch, *, task: Task, progre
             "the simulated shell could not crash it: what setup makes and teardown removes lies outside of the folder, "
             "and its state after a crash cannot be copied"
         )
-    canaries = laid_out(scratch.path.parent / "canaries")
+    canaries = laid_out(scratch.path.parent / "canaries") if task.canaries else {}
     with simulated_query(results.contract, scratch, progress=progress) as query:
-        with heartbeat("trying functions that are wrong on purpose", results.report):
-            results.unknowns += blind_spots(scratch, query.session, canaries)
+        if canaries:
+            with heartbeat("trying functions that are wrong on purpose", results.report):
+                results.unknowns += blind_spots(scratch, query.session, canaries)
         deadline = Deadline(task.budget_seconds * SEQUENCES_SHARE)  # without the start of Spark, and the canaries
         watch = partial(watched_query, results.contract, scratch)
         drivers = partial(struck_drivers, results.contract, scratch)

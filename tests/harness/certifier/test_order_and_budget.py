@@ -66,6 +66,12 @@ def test_subjects_come_before_canaries() -> None:
     assert ["memory/two-phase"] * 2 + ["memory/plain"] * 2 + ["canaries"] * 2 == [task.name for task in tasks]
 
 
+@pytest.mark.parametrize("canaries", [True, False])
+def test_tasks_say_whether_canaries_of_functions_are_tried(canaries: bool) -> None:
+    tasks = _tasks(["memory/plain"], Options(canaries=canaries))
+    assert {canaries} == {task.canaries for task in tasks if task.locator}
+
+
 @pytest.mark.parametrize(
     ("cores", "holds", "seconds"), [(2, True, 30.0), (1, True, 15.0), (2, False, 30.0), (1, False, 30.0)]
 )
