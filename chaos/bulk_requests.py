@@ -37,7 +37,7 @@ OPERATIONS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {  # 
 
 def begins_one(sent: bytes) -> bool:
     """Whether this is the beginning of a request with many items."""
-    return bool(BULK.match(sent)) or _operation(sent) in OPERATIONS
+    return bool(BULK.match(sent)) or operation_of(sent) in OPERATIONS
 
 
 def is_whole(request: bytes) -> bool:
@@ -50,13 +50,13 @@ def is_whole(request: bytes) -> bool:
 def rejection(request: bytes) -> bytes:
     """The body of a reply that rejects each item; empty if this is no such request."""
     head, _, body = request.partition(END_OF_HEAD)
-    if operation := _operation(head + b"\r\n"):
+    if operation := operation_of(head + b"\r\n"):
         return _rejected_by(operation, body)
     items = _items(body)
     return json.dumps({"took": 1, "errors": True, "items": items}).encode() if items else b""
 
 
-def _operation(head: bytes) -> str:
+def operation_of(head: bytes) -> str:
     named = OPERATION.search(head)
     return named[1].decode() if named else ""
 

@@ -15,10 +15,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from errno import ECONNRESET
+from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from sinkproof.chaos.bulk_requests import begins_one, is_whole, rejection
+from sinkproof.chaos.bulk_requests_in_part import in_part, lacks_more
 from sinkproof.chaos.lines import Unanswered
 
 POINT: Final = "socket.send"
@@ -34,8 +36,8 @@ REQUEST: Final = re.compile(rb"[A-Z]+ \S+ HTTP/1")  # methods of WebDAV, and of 
 OTHER_ENDS: Final[list[socket.socket]] = []  # of connections that are answered here
 ANSWERS: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary()  # the same, with TLS: what is left
 FAILING: Final[WeakKeyDictionary[socket.socket, OSError]] = WeakKeyDictionary()  # connections: how the next read fails
-HELD: Final[WeakKeyDictionary[socket.socket, bytearray]] = WeakKeyDictionary()  # what was sent of a bulk request
-INSTEAD: Final[WeakKeyDictionary[socket.socket, bytes]] = WeakKeyDictionary()  # what comes instead of the next reply
+HELD: Final[WeakKeyDictionary[socket.socket, tuple[bytearray, ItemsRejected]]] = WeakKeyDictionary()  # what was sent
+INSTEAD: Final[WeakKeyDictionary[socket.socket, Callable[[bytes], bytes]]] = WeakKeyDictionary()  # of the next reply
 
 
 class RefusedRequest(OSError):
@@ -71,6 +73,14 @@ class GatewayTimeout(RefusedRequest):
 class ItemsRejected(OSError):
     """Raised by `reach`: see bulk_requests.py. What is no such request is sent."""
 
+    all_of_them = True
+
+
+class SomeRejected(ItemsRejected):
+    """Every second item; the others are sent. All, where there is only one."""
+
+    all_of_them = False
+
 
 class ReplyTooLate(OSError):
     """Raised by `reach`: what is sent arrives. If the connection has a timeout, the read of the reply raises that it is
@@ -87,6 +97,7 @@ RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults t
     "throttled": Throttled,
     "gateway-timeout": GatewayTimeout,
     "items-rejected": ItemsRejected,
+    "some-rejected": SomeRejected,
     "late-reply": ReplyTooLate,
     "closed": Closed,
 }
@@ -141,15 +152,15 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
                 reach(POINT)
             except RefusedRequest as refused:
                 if REQUEST.match(arguments[0]) and refused.carried_out:
-                    INSTEAD[connection] = refused.reply
+                    INSTEAD[connection] = partial(_replaced_by, refused.reply)
                 elif REQUEST.match(arguments[0]):
                     _answer_instead(connection, refused.reply)
                     return (
                         send_watched(connection, *arguments) if connection in ANSWERS else send(connection, *arguments)
                     )
-            except ItemsRejected:
+            except ItemsRejected as rejected:
                 if begins_one(bytes(arguments[0])):
-                    HELD[connection] = bytearray()
+                    HELD[connection] = bytearray(), rejected
                     return _hold(connection, arguments[0])
             except ReplyTooLate:
                 if connection.gettimeout():
@@ -177,11 +188,14 @@ def _reply(status: str, kind: str, text: bytes) -> bytes:
 
 def _hold(connection: socket.socket, part: Any) -> int:
     """How much of it was taken. `sendall` returns nothing, and its callers do not look."""
-    held = HELD[connection]
+    held, rejected = HELD[connection]
     held += part
     if is_whole(bytes(held)):
         del HELD[connection]
-        if body := rejection(bytes(held)):
+        if not rejected.all_of_them and (split := in_part(bytes(held))):
+            connection.sendall(split[0])
+            INSTEAD[connection] = split[1]
+        elif body := rejection(bytes(held)):
             _answer_instead(connection, _reply("200 OK", "application/json", body))
         else:
             connection.sendall(bytes(held))
@@ -215,9 +229,8 @@ def _answered_or_reset(read: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(failure, TimeoutError):
                 select.select([connection], [], [], REPLY_SECONDS)
             raise failure
-        if INSTEAD and (reply := INSTEAD.pop(connection, None)):
-            _take_reply(connection)
-            _answer_instead(connection, reply)
+        if INSTEAD and (changed := INSTEAD.pop(connection, None)):
+            _answer_instead(connection, changed(_take_reply(connection)))
         if ANSWERS and connection in ANSWERS:
             return _take_from(ANSWERS[connection], *(arguments or (READ_BYTES,)))
         return read(connection, *arguments)
@@ -242,11 +255,19 @@ def _drop_reply(connection: socket.socket) -> None:
     _disconnect(connection)
 
 
-def _take_reply(connection: socket.socket) -> None:
-    wait = REPLY_SECONDS
+def _take_reply(connection: socket.socket) -> bytes:
+    """What has come; of a reply of HTTP that says how long it is, all of it."""
+    reply = b""
     with suppress(OSError):  # a socket with a timeout waits for that long in `recv`, whatever its flags
-        while select.select([connection], [], [], wait)[0] and connection.recv(READ_BYTES):
-            wait = 0.0
+        while select.select([connection], [], [], REPLY_SECONDS if lacks_more(reply) else 0.0)[0]:
+            if not (piece := connection.recv(READ_BYTES)):
+                break
+            reply += piece
+    return reply
+
+
+def _replaced_by(other: bytes, reply: bytes) -> bytes:
+    return other
 
 
 def _answer_instead(connection: socket.socket, reply: bytes) -> None:

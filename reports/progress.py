@@ -43,6 +43,7 @@ DOING: Final = {
     "throttled": "answering a request of {actor} by 429",
     "gateway-timeout": "answering a request of {actor} by 504, though it was carried out",
     "items-rejected": "rejecting each item of a bulk request of {actor}",
+    "some-rejected": "rejecting every second item of a bulk request of {actor}",
     "late-reply": "holding back the reply to {actor} until its timeout is over",
     "silent": "holding back the reply to {actor}",
     "black-hole": "losing a request of {actor}",

@@ -61,6 +61,7 @@ from sinkproof.chaos.faults.service_throttles import THROTTLED
 from sinkproof.chaos.faults.service_unavailable import UNAVAILABLE
 from sinkproof.chaos.faults.short_write import SHORT_WRITE
 from sinkproof.chaos.faults.silent_service import SILENT
+from sinkproof.chaos.faults.some_rejected import SOME_REJECTED
 from sinkproof.chaos.faults.stop_zombie import STOP
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.faults.unanswered_call import UNANSWERED
@@ -68,7 +69,7 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_HALFWAY, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER),
     *(STOP, HANG, OVERLAP, MEET, PAUSE),
-    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, LATE_REPLY, CLOSED),
+    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, SOME_REJECTED, LATE_REPLY, CLOSED),
     *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),

@@ -207,6 +207,7 @@ SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last o
         "target recognize the second one"
     ),
     ("items-rejected",): "a reply of a bulk request has the status 200, and what it says of each item is overlooked",
+    ("some-rejected",): "of a bulk request some items were rejected: the reply says which, and others are sent again",
     ("late-reply",): (
         "a connection goes on after a timeout, and the reply that comes late is taken for that of the next request: "
         "close it then"

@@ -32,7 +32,7 @@ def faults_of_replies(files: Collection[str]) -> Iterator[str]:
         yield "late-reply"
     yield from REFUSALS if has_name(files, *HTTP) else ()
     if sends_in_bulk(files):
-        yield "items-rejected"
+        yield from ("items-rejected", "some-rejected")
 
 
 def passes(run_result: RunResult) -> Iterator[tuple[str, str, int]]:

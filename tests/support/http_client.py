@@ -1,8 +1,8 @@
 """Sinks that send each checkpoint by HTTP to http_server_of_parts.py. Right: Checked, CheckedFirst, InBulk,
 TriedFiveTimes. Wrong, as a status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes
 any status but 200 for "not there", and CheckedThenSentAgain, which takes each error of a server for a request that was
-not carried out. InBulkUnchecked does not look at what a reply of 200 says of each document, and GivesUpAfterFiveTimes
-does so without a word.
+not carried out. InBulkUnchecked does not look at what a reply of 200 says of each document, LastAgain only at how many
+were rejected (right: RejectedAgain), and GivesUpAfterFiveTimes does so without a word.
 """
 
 from __future__ import annotations
@@ -100,6 +100,25 @@ class SendsInBulkChecked(SendsInBulk):
             raise ConnectionError(f"rejected: {reply['items']}")
 
 
+class SendsTheLastAgain(SendsInBulk):
+    """As many as were rejected."""
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        self.sent = rows
+        super().publish(name, rows)
+
+    def checked_each(self, reply: dict[str, Any]) -> None:
+        if left := sum("error" in about for item in reply["items"] for about in item.values()):
+            self.publish("", self.sent[-left:])
+
+
+class SendsTheRejectedAgain(SendsTheLastAgain):
+    def checked_each(self, reply: dict[str, Any]) -> None:
+        results = [about for item in reply["items"] for about in item.values()]
+        if left := [row for row, about in zip(self.sent, results, strict=True) if "error" in about]:
+            self.publish("", left)
+
+
 class PostsAgain(PostsParts):
     def ask(self, method: str, part: str, *, body: str | None = None) -> int:
         status = super().ask(method, part, body=body)
@@ -158,6 +177,14 @@ class CheckedFirst(Checked):
 
 class InBulk(Checked):
     made = SendsInBulkChecked
+
+
+class LastAgain(Checked):
+    made = SendsTheLastAgain
+
+
+class RejectedAgain(Checked):
+    made = SendsTheRejectedAgain
 
 
 class InBulkUnchecked(Checked):

@@ -23,7 +23,7 @@ from sinkproof.subject.scratch import Scratch
 SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
-REFUSALS = {"unavailable", "throttled", "gateway-timeout", "items-rejected"}
+REFUSALS = {"unavailable", "throttled", "gateway-timeout", "items-rejected", "some-rejected"}
 STAGE = next(stage for stage in PROCESS_PLAN if stage.name.startswith("refused requests"))
 RUNS_LEAST = 10
 
@@ -44,6 +44,8 @@ def refused(*kinds: str) -> Stage:
         ("UncheckedFirst", refused("unavailable"), {"O2"}),
         ("CheckedThenSentAgain", refused("gateway-timeout"), {"O2"}),
         ("InBulkUnchecked", refused("items-rejected"), {"O1"}),
+        ("LastAgain", refused("items-rejected", "some-rejected"), {"O1"}),
+        pytest.param("RejectedAgain", refused("items-rejected", "some-rejected"), set(), marks=pytest.mark.longer),
         pytest.param("InBulk", refused("items-rejected"), set(), marks=pytest.mark.longer),
         pytest.param("Checked", refused(*REFUSALS), set(), marks=pytest.mark.longer),
         pytest.param("CheckedFirst", refused("unavailable", "gateway-timeout"), set(), marks=pytest.mark.longer),

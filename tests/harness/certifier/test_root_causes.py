@@ -134,6 +134,7 @@ def test_the_step_of_a_death_tells_what_is_likely(oracle: str, schedule: str, co
         ("sink[0].socket.send#2=throttled", SHOWN_BY_FAULTS["throttled",]),
         ("sink[0].socket.send#2=gateway-timeout", SHOWN_BY_FAULTS["gateway-timeout",]),
         ("sink[0].socket.send#2=items-rejected", SHOWN_BY_FAULTS["items-rejected",]),
+        ("sink[0].socket.send#2=some-rejected", SHOWN_BY_FAULTS["some-rejected",]),
         ("sink[0].socket.send#2=late-reply", SHOWN_BY_FAULTS["late-reply",]),
         ("sink[0].syscall(sendto socket)#2=silent", SHOWN_BY_FAULTS["silent",]),
         *(

@@ -53,4 +53,4 @@ def test_between_requests_of_one_line_in_a_commit() -> None:
 def test_code_that_sends_many_items_in_a_request_is_known(code: str, sends_items: bool, tmp_path: Path) -> None:
     (tmp_path / "client.py").write_text(code)
     assert sends_items is sends_in_bulk([str(tmp_path / "client.py")])
-    assert sends_items is ("items-rejected" in faults_of_replies([str(tmp_path / "client.py")]))
+    assert sends_items is ({"items-rejected", "some-rejected"} <= {*faults_of_replies([str(tmp_path / "client.py")])})
