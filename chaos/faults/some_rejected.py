@@ -1,4 +1,5 @@
-"""Some rejected: a service carries out every other item of a request with many, and rejects the rest: its queue fills up. Clients that send again what they take for the rejected items lose some, or have others twice.
+"""Some rejected: a service carries out every other item of a request with many, and rejects the rest: its queue fills
+up. Clients that send again what they take for the rejected items lose some, or have others twice.
 
 The same requests as for items_rejected.py; one with a single item is rejected.
 """
