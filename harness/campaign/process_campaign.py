@@ -51,6 +51,10 @@ from sinkproof.workload.job_names import (
 SEARCH_SECONDS_MOST: Final = 6.0  # some dozens of runs take as long each, and a call of ten seconds counts as hung
 FAR_LARGER_SECONDS_MOST: Final = 30.0
 FAR_LARGER_SECONDS: Final = 9.0, 15.0  # of CPU time: a first run, and a second one, with a death
+OF_TRUE_TIME: Final = {
+    "programs that it starts": START_PROGRAMS,
+    "libraries that it loads": lines_never_run.FOREIGN_LIBRARIES,
+}
 LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 NEW_AMONG_MANY_MOST: Final = 4  # a run takes seconds for each call that only hundreds of checkpoints lead to
@@ -244,11 +248,11 @@ class ProcessCampaign(CampaignInProcesses):
             self.run_schedules(left)
 
     def pass_midnight(self) -> None:
-        """Jumps of the wall clock. Says which modules of the sink may have kept the true time."""
+        """Jumps of the wall clock. Says which code of the sink may have kept the true time."""
         self.run_schedules(high_yield.moved_wall_clocks(self))
-        native = native_modules(map(Path, self.runner.files))
-        if native:
-            self.results.notes.append(f"the wall clock was not moved inside native modules: {', '.join(native)}")
+        native = [f"native module {name}" for name in native_modules(map(Path, self.runner.files))]
+        if kept := native + [what for what, names in OF_TRUE_TIME.items() if has_name(self.runner.files, *names)]:
+            self.results.notes.append(f"the wall clock was not moved inside: {', '.join(kept)}")
 
     def meet_rare_situations_beside_a_service(self) -> None:
         """More data as well, where a number in the code may begin to matter there."""

@@ -19,6 +19,7 @@ from sinkproof.chaos import wall_clock
 from sinkproof.chaos.clock import utc_now
 from sinkproof.chaos.schedule import STANDARD, Schedule, parse
 from sinkproof.execution.process_runner import ProcessRunner, process_runner
+from sinkproof.generators import high_yield
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
@@ -251,3 +252,22 @@ def test_the_stage_acquits_its_right_sibling_and_no_file_is_from_the_future(tmp_
 @pytest.mark.parametrize("job", WALL_CLOCK_JOBS)
 def test_these_jobs_run_where_sinks_are_processes(job: str, shell: str) -> None:
     assert "--on process" in impossible(Schedule(job=job), load("files/two-phase"), shell)
+
+
+@pytest.mark.parametrize(
+    ("sinks", "said"),
+    [
+        ("rows_by_programs.py:WholeParts", "programs that it starts"),
+        ("segments_in_c.py:Renamed", "libraries that it loads"),
+    ],
+)
+def test_code_that_keeps_the_true_time_is_named(
+    sinks: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(high_yield, "moved_wall_clocks", lambda campaign: [])
+    contract = load(f"{Path(__file__).parents[2] / 'support' / sinks}")
+    with process_runner(contract, Scratch(name="named", path=tmp_path, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
+        campaign.carry_out([])
+        campaign.pass_midnight()
+    assert [f"the wall clock was not moved inside: {said}"] == campaign.results.notes
