@@ -120,8 +120,8 @@ class ScheduleRunner:
         return self.tracer.files
 
     def find_own_files(self) -> None:
-        """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of. A module whose
-        name is computed is found by a run that imports it.
+        """Makes the sink's own lines traceable. Creates a sink to find the classes that it consists of. A module
+        that is imported by a computed name is found by a run.
         """
         sink = self.contract.sink(self.scratch)
         self._know_code(sink)

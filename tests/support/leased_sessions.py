@@ -1,4 +1,4 @@
-"""A table server whose locks end with the session that holds them, and sinks that hold theirs in a session of its own.
+"""A table server, where a lock ends with the session that holds it, and sinks that hold theirs in a session of its own.
 Wrong: LooksThenAppends, which the session that appends outlives. Right: PutsIfAbsent.
 """
 
@@ -52,7 +52,7 @@ class Session:
         self.connection = socket.create_connection(("127.0.0.1", port))
         self.answers = self.connection.makefile("rb")
 
-    def ask(self, what: str, name: str = "", rows: Any = None) -> Any:
+    def ask(self, what: str, *, name: str = "", rows: Any = None) -> Any:
         self.connection.sendall(json.dumps([what, name, rows]).encode() + b"\n")
         return json.loads(self.answers.readline())
 
@@ -68,14 +68,14 @@ class Leased(PartsOfCheckpoints):
 
     def open(self, context: Context) -> None:
         self.lease, self.writer = Session(self.port), Session(self.port)
-        self.lease.ask("lock", str(context.subtask))
+        self.lease.ask("lock", name=str(context.subtask))
         super().open(context)
 
     def publish(self, name: str, rows: list[Any]) -> None:
         if not self.looks:
-            self.writer.ask("put", name, rows)
-        elif not self.writer.ask("has", name):
-            self.writer.ask("append", name, rows)
+            self.writer.ask("put", name=name, rows=rows)
+        elif not self.writer.ask("has", name=name):
+            self.writer.ask("append", name=name, rows=rows)
 
 
 class LooksThenAppends(OwnServer):

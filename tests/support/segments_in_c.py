@@ -1,4 +1,4 @@
-"""A log whose full segments are sealed within one line, by calls of the C library. Right: Renamed. Wrong: Copied."""
+"""A log that seals its full segments within one line, by calls of the C library. Right: Renamed. Wrong: Copied."""
 
 from __future__ import annotations
 
