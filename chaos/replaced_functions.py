@@ -43,6 +43,11 @@ def _functions() -> Iterator[FunctionType]:
             yield from (each for each in unwrapped if isinstance(each, FunctionType))
 
 
+def unit_of(clock: str) -> float:
+    """What a function of `time` shows for a second."""
+    return SECOND_NS if clock.endswith("_ns") else 1.0
+
+
 class ClocksAhead:
     """Functions of `time` that show so many seconds more, to the end of this process. What Python itself times goes on
     as it did: timeouts of locks, queues and sockets.
@@ -52,7 +57,7 @@ class ClocksAhead:
         self.seconds = 0.0
         for name in names:
             clock = vars(time)[name]
-            ahead = partial(self._read, clock, SECOND_NS if name.endswith("_ns") else 1.0)
+            ahead = partial(self._read, clock, unit_of(name))
             replace_everywhere(name, clock, ahead)
             replace_in_defaults(clock, ahead)
 

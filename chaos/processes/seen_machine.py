@@ -25,11 +25,13 @@ from typing import Any, Final
 
 from sinkproof.chaos.processes.files_of_hosts import on_own_host
 from sinkproof.chaos.processes.host_identity import show_host_in_files
+from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, unit_of
 
 FIRST: Final = 1  # the id of a container's first process
 TRUE_NAMES: Final = frozenset({socket.gethostname(), os.uname().nodename, platform.node()})
 ZONES: Final = ("EAST-9", "WEST10")
 CORES: Final = (4, 2)
+UPTIMES: Final = (0.0, 9 * 86_400.0)  # seconds that clocks which count from a host's start show more than the true ones
 RESOLVING: Final = ("gethostbyname", "gethostbyname_ex", "getaddrinfo")
 Functions = Mapping[ModuleType, Mapping[str, Callable[..., Any]]]  # to be shown, by module and name
 
@@ -98,21 +100,28 @@ def _hash_of(name: str | bytes) -> bytes:
 
 
 def be_on_a_host(subtask: int, generation: int, files: Collection[str], *, shared: Path) -> None:
-    """The same, on the host of this attempt alone; a successor has another time zone, and other cores. `shared`: the
-    folder of all.
+    """The same, on the host of this attempt alone; a successor has another time zone, other cores, and another uptime.
+    `shared`: the folder of all.
     """
     cores, name = CORES[(subtask + generation) % len(CORES)], f"host-{subtask}-{generation}"
+    uptime = UPTIMES[(subtask + generation) % len(UPTIMES)]
+    clocks = {each: _ahead(vars(time)[each], uptime * unit_of(each)) for each in STEADY_CLOCKS}
     locks = {each: _unless_local(getattr(fcntl, each), shared) for each in ("flock", "lockf")}
     counts: dict[str, Callable[..., Any]] = {
         "cpu_count": lambda: cores,
         "sched_getaffinity": lambda _: set(range(cores)),
     }
-    be_named(name, files, others={os: counts, fcntl: locks})
+    be_named(name, files, others={os: counts, fcntl: locks, time: clocks})
     show_host_in_files(name)
     for each, lock in locks.items():
         setattr(fcntl, each, lock)
     os.environ.update(HOSTNAME=name, TZ=ZONES[(subtask + generation) % len(ZONES)])
     time.tzset()
+
+
+def _ahead(clock: Callable[[], float], by: float) -> Callable[[], float]:
+    """It shows floats, or whole numbers, as it did."""
+    return lambda: (shown := clock()) + type(shown)(by)
 
 
 def be_named(name: str, files: Collection[str], *, others: Functions = MappingProxyType({})) -> None:

@@ -14,6 +14,7 @@ from sinkproof.chaos.processes.host_identity import FILES
 HOST: Final = frozenset(
     {
         *("gethostname", "getfqdn", "uname", "node", "getnode", "cpu_count", "sched_getaffinity"),
+        *("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"),
         *("fromtimestamp", "localtime", "strftime", "mktime", "ctime", "now", "today", "astimezone"),
     }
 )

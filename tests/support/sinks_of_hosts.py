@@ -1,6 +1,6 @@
 """Sinks that see the host they run on. Right: ByCheckpoint, ByDayOfUtc, LockedForAll, WithItsAddress. Wrong, as another
-host sees another name, day, lock, number of cores, network card, or file: ByHost, ByImportedHost, ByLocalDay, ByCore,
-LockedOnOneHost, ByMachine, ByMachineId.
+host sees another name, day, lock, number of cores, network card, file, or uptime: ByHost, ByImportedHost, ByLocalDay,
+ByCore, LockedOnOneHost, ByMachine, ByMachineId, ByUptime.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -48,6 +49,20 @@ class WritesFiles(PartsOfCheckpoints):
         temporary = self.folder / f"new-{self.context.subtask}-{self.context.generation}"
         temporary.write_text(json.dumps(value))
         os.replace(temporary, path)
+
+
+class WritesWhatIsNewer(WritesFiles):
+    """What has a stamp that is not above the last one of its subtask was written before."""
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.rows.insert(0, [time.monotonic_ns(), 0, 0])
+        return super().snapshot(checkpoint_id)
+
+    def publish(self, name: str, rows: list[list[Any]]) -> None:
+        mark = self.folder / f"mark-{name.partition('-')[0]}"
+        if rows[0][0] > (json.loads(mark.read_text()) if mark.exists() else 0):
+            super().publish(name, rows[1:])
+            self.replace(mark, rows[0][0])
 
 
 class NamesHosts(WritesFiles):
@@ -139,6 +154,10 @@ class ByMachineId(ByCheckpoint):
 
 class WithItsAddress(ByCheckpoint):
     made = KnowsItsAddress
+
+
+class ByUptime(ByCheckpoint):
+    made = WritesWhatIsNewer
 
 
 class ByCore(ByCheckpoint):

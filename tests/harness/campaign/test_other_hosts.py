@@ -173,7 +173,7 @@ def test_a_command_refuses_the_job() -> None:
     ("name", "oracle"),
     [
         *(("ByHost", "O2"), ("ByImportedHost", "O2"), ("ByLocalDay", "O2"), ("LockedOnOneHost", "O1")),
-        *(("ByCore", "O2"), ("ByMachine", "O2"), ("ByMachineId", "O2")),
+        *(("ByCore", "O2"), ("ByMachine", "O2"), ("ByMachineId", "O2"), ("ByUptime", "O1")),
         *(("ByCheckpoint", ""), ("ByDayOfUtc", "")),
         *(pytest.param(name, "", marks=pytest.mark.longer) for name in ("LockedForAll", "WithItsAddress")),
     ],
@@ -198,6 +198,7 @@ def test_what_only_one_host_sees_is_another_thing_on_another(name: str, oracle: 
         ("os.environ['HOSTNAME']", True),
         ("open('/proc/sys/kernel/random/boot_id')", True),
         ("datetime.fromtimestamp(seconds)", True),
+        ("time.monotonic_ns()", True),
         ("os.replace(a, b)", False),
     ],
 )
