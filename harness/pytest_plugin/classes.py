@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,12 +84,18 @@ def _check_claim(subject: dict[str, Any], claim: str, request: pytest.FixtureReq
     beside = beside_the_verdict(subject)
     request.node.user_properties.append((PROPERTY, "\n".join([subject["name"], *beside])))
     if result["verdict"] != "upheld":
-        why = f"{claim} is {result['verdict']}: {result['why']}"
+        ended_early = result["verdict"] == "unknown" and subject["verdict"] == "violated"
+        why = f"{claim} is {result['verdict']}: {ENDED_EARLY if ended_early else _in_options_of_pytest(result['why'])}"
         against = [finding for finding in subject["findings"] if finding["claim"] == claim]
         lines = [why, *most_informative(against), subject["certificate"]]  # the summary has what stands beside it
         if claim in waived_claims(subject, request.config.rootpath):
             pytest.xfail("\n".join(["VIOLATED, waived", *lines]))
         pytest.fail("\n".join(lines), pytrace=False)
+
+
+def _in_options_of_pytest(text: str) -> str:
+    text = re.sub(r"run it --on (\w+) as well", r"name \1 in sinkproof_shells as well", text)
+    return text.replace("--budget", "--sinkproof-budget")
 
 
 def _check_step(subject: dict[str, Any], step: str, *, waived: set[str]) -> None:
@@ -100,7 +107,7 @@ def _check_step(subject: dict[str, Any], step: str, *, waived: set[str]) -> None
     if broken:
         pytest.fail("\n".join([*most_informative(broken), subject["certificate"]]), pytrace=False)
     if not any(step in (*shell["points_reached"], *shell["points_covered"]) for shell in subject["shells"]):
-        why = ENDED_EARLY if subject["verdict"] == "violated" else subject["why"]
+        why = ENDED_EARLY if subject["verdict"] == "violated" else _in_options_of_pytest(subject["why"])
         pytest.fail(f"UNKNOWN: no fault ever struck at {step}. {why}", pytrace=False)
 
 

@@ -37,3 +37,11 @@ def test_a_step_that_a_campaign_has_not_reached_says_why_it_ended() -> None:
         _check_step(unreached, "commit.after", waived=set())
     with pytest.raises(pytest.fail.Exception, match="the budget ended"):
         _check_step({**unreached, "verdict": "unknown", "why": "the budget ended"}, "commit.after", waived=set())
+
+
+def test_the_next_step_is_an_option_of_pytest() -> None:
+    why = "no reader ran beside the sinks; run it --on simulated as well; give it a larger --budget: 90s may suffice"
+    unreached = subject(findings=[], verdict="unknown", why=why, shells=[])
+    expected = "name simulated in sinkproof_shells as well; give it a larger --sinkproof-budget: 90s may suffice"
+    with pytest.raises(pytest.fail.Exception, match=expected):
+        _check_step(unreached, "commit.after", waived=set())
