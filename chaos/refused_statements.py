@@ -1,8 +1,9 @@
 """What makes the server of a database refuse a statement: bytes to send instead, in the protocol of the client.
 
 PostgreSQL and MariaDB report a deadlock, of which this statement's transaction is the victim: it has failed, or is
-rolled back. Redis reports that its memory is used up: of several commands in one request the last write alone is
-refused. The replies are the server's own, so each client raises what it raises for them.
+rolled back. Or they report that a lock was not free in time: in MariaDB the transaction goes on. Redis reports that its
+memory is used up: of several commands in one request the last write alone is refused. The replies are the server's own,
+so each client raises what it raises for them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ HEADER_BYTES: Final = 5
 QUERY, PARSE, BIND, SYNC, FLUSH = b"Q", b"P", b"B", b"S", b"H"
 MESSAGES: Final = b"BCDEFHPQSX"
 DEADLOCK: Final = b"DO $$BEGIN RAISE EXCEPTION 'deadlock detected' USING ERRCODE = '40P01'; END$$"
+NOT_AVAILABLE: Final = (
+    b"DO $$BEGIN RAISE EXCEPTION 'canceling statement due to lock timeout' USING ERRCODE = '55P03'; END$$"
+)
 # MariaDB: a packet is a length of three bytes, a number, a command and what it is about.
 PACKET_BYTES: Final = 4
 STATEMENTS: Final = (0x03, 0x17)  # COM_QUERY; COM_STMT_EXECUTE, which does not say which statement
 ROLLED_BACK: Final = (  # a comment for other servers of this protocol, which refuse an empty query
     b"/*M!100100 BEGIN NOT ATOMIC ROLLBACK; SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = "
     b"'Deadlock found when trying to get lock; try restarting transaction'; END */"
+)
+WAITED_IN_VAIN: Final = (  # the transaction goes on without this statement
+    b"/*M!100100 BEGIN NOT ATOMIC SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = "
+    b"'Lock wait timeout exceeded; try restarting transaction'; END */"
 )
 # Statements that wait for locks, unlike those that begin and end transactions.
 LOCKING: Final = re.compile(
@@ -42,10 +50,15 @@ GROWING: Final = frozenset(  # commands that need memory
 
 def refused(request: bytes) -> bytes | None:
     """None: it is no whole request to such a database, or none that can be refused in this way."""
-    return _by_postgresql(request) or _by_mariadb(request) or _by_redis(request)
+    return _by_postgresql(request, instead=DEADLOCK) or _by_mariadb(request, instead=ROLLED_BACK) or _by_redis(request)
 
 
-def _by_postgresql(request: bytes) -> bytes | None:
+def timed_out(request: bytes) -> bytes | None:
+    """The same where the statement has waited too long for a lock."""
+    return _by_postgresql(request, instead=NOT_AVAILABLE) or _by_mariadb(request, instead=WAITED_IN_VAIN)
+
+
+def _by_postgresql(request: bytes, *, instead: bytes) -> bytes | None:
     messages = [each for each in _messages(request) if each[0] != FLUSH]
     kinds = [kind for kind, _ in messages]
     if kinds == [QUERY]:
@@ -54,7 +67,7 @@ def _by_postgresql(request: bytes) -> bytes | None:
         texts = [about.partition(b"\0")[2] for kind, about in messages if kind == PARSE]
     else:
         return None
-    return QUERY + _length(len(DEADLOCK) + 1) + DEADLOCK + b"\0" if all(map(LOCKING.match, texts)) else None
+    return QUERY + _length(len(instead) + 1) + instead + b"\0" if all(map(LOCKING.match, texts)) else None
 
 
 def _messages(request: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -71,13 +84,13 @@ def _length(of_fields: int) -> bytes:
     return (of_fields + 4).to_bytes(4, "big")
 
 
-def _by_mariadb(request: bytes) -> bytes | None:
+def _by_mariadb(request: bytes, *, instead: bytes) -> bytes | None:
     size, about = int.from_bytes(request[:3], "little"), request[PACKET_BYTES:]
     if not about or size != len(about) or request[3] or about[0] not in STATEMENTS:
         return None
     if about[0] == STATEMENTS[0] and not LOCKING.match(about[1:]):
         return None
-    return (len(ROLLED_BACK) + 1).to_bytes(3, "little") + bytes((0, STATEMENTS[0])) + ROLLED_BACK
+    return (len(instead) + 1).to_bytes(3, "little") + bytes((0, STATEMENTS[0])) + instead
 
 
 def _by_redis(request: bytes) -> bytes | None:

@@ -38,6 +38,7 @@ from sinkproof.chaos.faults.kill_worker import KILL_WORKER
 from sinkproof.chaos.faults.land_late_write import LAND
 from sinkproof.chaos.faults.late_notification import LATE
 from sinkproof.chaos.faults.late_reply import LATE_REPLY
+from sinkproof.chaos.faults.lock_timeout import LOCK_TIMEOUT
 from sinkproof.chaos.faults.lose_notification import LOSE
 from sinkproof.chaos.faults.lose_power import LOSE_POWER
 from sinkproof.chaos.faults.lose_power_newest_file import LOSE_NEWEST
@@ -70,7 +71,7 @@ OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_HALFWAY, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER),
     *(STOP, HANG, OVERLAP, MEET, PAUSE),
     *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, SOME_REJECTED, LATE_REPLY, CLOSED),
-    *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
+    *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, LOCK_TIMEOUT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),
     *(LOSE_TAILS, LOSE_NEWEST, LOSE_OLDER),

@@ -10,6 +10,7 @@ from sinkproof.chaos.system_calls.carried_out import (
     sent_and_deaf,
     sent_in_vain,
     sent_to_be_refused,
+    sent_to_time_out,
     swallowed,
 )
 
@@ -28,6 +29,7 @@ class Act(enum.Enum):
     SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"
     SWALLOW = "its bytes are lost, with all that this connection sends later, and it does not end"
     REFUSE = "other bytes are sent, by which the server of a database refuses the statement"
+    TIME_OUT = "the same, as it has waited too long for a lock"
     CUT = "half of the bytes are written, and the call says so"
 
 
@@ -36,5 +38,6 @@ INSTEAD: Final = {  # how what is sent is carried out in the place of the progra
     Act.SILENCE: sent_in_vain,
     Act.SWALLOW: swallowed,
     Act.REFUSE: sent_to_be_refused,
+    Act.TIME_OUT: sent_to_time_out,
     Act.LOSE_REPLY: sent_and_deaf,
 }

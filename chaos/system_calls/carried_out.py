@@ -14,11 +14,11 @@ import select
 import signal
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from sinkproof.chaos.refused_statements import refused
+from sinkproof.chaos.refused_statements import refused, timed_out
 from sinkproof.chaos.system_calls.outward_calls import BY_PATH
 from sinkproof.chaos.system_calls.place_names import AT_FDCWD, OutwardChange, Tracee
 
@@ -183,8 +183,19 @@ def half_of(data: bytes) -> bytes:
 
 def sent_to_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes of a statement to a database were sent, as the caller is told: others were, which are refused."""
+    return _sent_otherwise(tracee, name, arguments, otherwise=refused)
+
+
+def sent_to_time_out(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """The same where it waits too long for a lock."""
+    return _sent_otherwise(tracee, name, arguments, otherwise=timed_out)
+
+
+def _sent_otherwise(
+    tracee: Tracee, name: str, arguments: tuple[int, ...], *, otherwise: Callable[[bytes], bytes | None]
+) -> int:
     data = _bytes_to_send(tracee, name, arguments)
-    other = refused(data)
+    other = otherwise(data)
     if other is None:
         raise OSError(errno.EOPNOTSUPP, "this is no statement that could be refused")
     with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:

@@ -279,7 +279,7 @@ class SystemCallWatch:
                 self._answer(call, error=error_of(call.change.call, is_socket=is_socket))
             case Act.LOSE_REPLY if not is_socket:
                 self._answer(call, error=carried_out(call.change, call.arguments) or errno.EIO)
-            case Act.LOSE_REPLY | Act.SILENCE | Act.SWALLOW | Act.REFUSE | Act.CUT:
+            case Act.LOSE_REPLY | Act.SILENCE | Act.SWALLOW | Act.REFUSE | Act.TIME_OUT | Act.CUT:
                 connection = _socket_of(call)
                 if not self._answer_otherwise(call, act):
                     self._waits = False

@@ -145,7 +145,7 @@ class ProcessCampaign(CampaignInProcesses):
             self.errors_of_unknown_calls = [*errors, *native_calls.errors_in_recovery(decided)]
             restored = self.run_watched(schedule=Schedule((interleavings.death_after_first_commit(recorded),)))
             idle = self.run_watched(schedule=Schedule(job=SPARSE_JOB))
-            self.late_calls = late_calls.struck_late(recorded, restored, idle=idle)
+            self.late_calls = late_calls.struck_late(recorded, restored, idle=idle, files=self.runner.files)
             if has_name(self.runner.files, *START_PROGRAMS):
                 self.late_calls += deaths_of_programs(recorded)
             if handles_timeouts(self.runner.files):

@@ -196,6 +196,10 @@ SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last o
         "target recognize the second one"
     ),
     ("black-hole",): "a request is taken for done when its time is over, though it was lost: fail then",
+    ("lock-timeout",): (
+        "after an error of a statement the transaction is begun anew, and not rolled back before: what it has done so "
+        "far is committed, or the rest is left out"
+    ),
     ("refused-statement",): (
         "an error of one statement is passed over, or only this statement is sent again: nothing of its transaction is "
         "left then (PostgreSQL, MariaDB), or the other commands of its request were carried out (Redis)"

@@ -35,7 +35,7 @@ from sinkproof.workload.made_jobs import MADE
 OF_TARGET: Final = ("expire", "maintain", *POWER_LOSSES)
 AT_CALLS_OF_FUNCTIONS: Final = ("kill-job", "error", "unanswered", "refused-statement", "land")
 BY_THE_WATCH: Final = (
-    *("silent", "black-hole", "refused-statement", "short-write", "kill-program"),
+    *("silent", "black-hole", "refused-statement", "lock-timeout", "short-write", "kill-program"),
     *("kill-halfway", "meet", "overlap"),
 )
 OF_PYTHON: Final = (IN_CONTAINERS_JOB, ORPHANS_JOB, OTHER_HOSTS_JOB, FAILING_READS_JOB, OTHER_LISTINGS_JOB, PIECES_JOB)

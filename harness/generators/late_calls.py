@@ -7,12 +7,13 @@ Of a run with executed lines and system calls in its trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.faults.kill_halfway import KILL_HALFWAY
 from sinkproof.chaos.faults.land_late_write import LAND
+from sinkproof.chaos.faults.lock_timeout import LOCK_TIMEOUT
 from sinkproof.chaos.faults.meet_requests import MEET
 from sinkproof.chaos.faults.overlap_requests import OVERLAP, is_request
 from sinkproof.chaos.points import is_system_call
@@ -21,17 +22,32 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 from sinkproof.generators.interleavings import FIRST_SINK
 from sinkproof.generators.native_calls import refused_statements, short_writes
+from sinkproof.subject.names_in_code import has_name
 
 REQUESTS_MOST: Final = 24
+TIMEOUTS_MOST: Final = 12
+SQL_CLIENTS: Final = (
+    *("psycopg", "psycopg2", "asyncpg", "pg8000", "pymysql", "MySQLdb", "mysql", "mariadb", "aiomysql", "asyncmy"),
+    *("sqlalchemy", "create_engine"),
+)
 
 
-def struck_late(recorded: RunResult, restored: RunResult, *, idle: RunResult) -> list[Schedule]:
+def struck_late(
+    recorded: RunResult, restored: RunResult, *, idle: RunResult, files: Collection[str] = ()
+) -> list[Schedule]:
     """`recorded`: a run without faults. `restored`: one with a death after the first commit. `idle`: one in which the
     subtasks commit, and do nothing else then.
     """
     refused = (*refused_statements(recorded), *refused_statements(restored, usual=recorded))
+    if has_name(files, *SQL_CLIENTS):
+        refused = (*refused, *map(_by_a_lock, refused_statements(recorded, most=TIMEOUTS_MOST)))
     late = (*of_commits(recorded), *of_recoveries(restored, recorded))
     return [*short_writes(recorded), *late, *requests_of_commits(recorded), *meeting_requests(idle), *refused]
+
+
+def _by_a_lock(schedule: Schedule) -> Schedule:
+    *before, refused = schedule.faults
+    return replace(schedule, faults=(*before, replace(refused, kind=LOCK_TIMEOUT.word)))
 
 
 def of_commits(result: RunResult) -> list[Schedule]:

@@ -142,12 +142,14 @@ def requests_without_reply(result: RunResult) -> list[Schedule]:
     return [Schedule((replace(fault, kind=kind),)) for fault in chosen for kind in (SILENT.word, BLACK_HOLE.word)]
 
 
-def refused_statements(result: RunResult, *, usual: RunResult | None = None) -> list[Schedule]:
+def refused_statements(
+    result: RunResult, *, usual: RunResult | None = None, most: int = STATEMENTS_MOST
+) -> list[Schedule]:
     """Some of those that each line sends in each call of the sink, but what the usual run sends there, too."""
     known = _statements(usual).keys() if usual else ()
     sent = [evenly(faults, STATEMENTS_OF_A_LINE_MOST) for at, faults in _statements(result).items() if at not in known]
     before = result.schedule.faults
-    return [replace(result.schedule, faults=(*before, fault)) for fault in [*in_turn(sent)][:STATEMENTS_MOST]]
+    return [replace(result.schedule, faults=(*before, fault)) for fault in [*in_turn(sent)][:most]]
 
 
 def _statements(result: RunResult) -> dict[tuple[str, str], list[Fault]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.refused_statements import refused
+from sinkproof.chaos.refused_statements import refused, timed_out
 from sinkproof.chaos.system_calls.acts import Act
 
 from .test_lost_replies import SENDS
@@ -63,6 +63,20 @@ def test_a_statement_of_mariadb_rolls_its_transaction_back() -> None:
         assert (len(instead) - 4, 0, 0x03) == (int.from_bytes(instead[:3], "little"), instead[3], instead[4])
         assert b"ROLLBACK; SIGNAL" in instead
         assert b"1213" in instead
+
+
+def test_a_lock_that_is_not_free_in_time_refuses_one_statement() -> None:
+    """In MariaDB nothing is rolled back."""
+    waited = timed_out(mariadb(0x03, b"insert into rows values (1)"))
+    assert waited is not None
+    assert (len(waited) - 4, 0x03) == (int.from_bytes(waited[:3], "little"), waited[4])
+    assert b"1205" in waited
+    assert b"ROLLBACK" not in waited
+    failed = timed_out(postgresql("Q", b"INSERT INTO rows VALUES (1)\0"))
+    assert failed is not None
+    assert b"55P03" in failed
+    assert timed_out(redis("SADD", "parts", "1")) is None
+    assert timed_out(mariadb(0x03, b"commit")) is None
 
 
 def test_of_several_commands_of_redis_the_last_write_is_refused() -> None:

@@ -39,6 +39,7 @@ ACTS: Final = {  # what the watch does at an outward call, by kind of fault
     "silent": Act.SILENCE,
     "black-hole": Act.SWALLOW,
     "refused-statement": Act.REFUSE,
+    "lock-timeout": Act.TIME_OUT,
     "short-write": Act.CUT,
 }
 

@@ -14,7 +14,17 @@ from sinkproof.reference_engine.shells.simulated.faulted_job import FaultedJob
 
 # By an attempt's process, or beside it, before this is told.
 INJECTED_THERE = (
-    *("error", "unanswered", *RAISED, "silent", "black-hole", "refused-statement", "short-write", "kill-program"),
+    *(
+        "error",
+        "unanswered",
+        *RAISED,
+        "silent",
+        "black-hole",
+        "refused-statement",
+        "lock-timeout",
+        "short-write",
+        "kill-program",
+    ),
     *CALLS_LEFT,
 )
 

@@ -83,6 +83,18 @@ def test_of_requests_in_commits_some_of_each_line_overlap_with_those_of_a_succes
     ]
 
 
+@pytest.mark.parametrize(("client", "found"), [("pymysql", ["lock-timeout"]), ("sqlite3", [])])
+def test_locks_are_not_free_in_time_where_a_client_of_such_a_database_is_named(
+    client: str, found: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "sink.py").write_text(f"import {client}")
+    sent = run_of(*COMMIT[:2], SENDTO, *COMMIT[2:], statements=[(SENDTO, 1)])
+    schedules = late_calls.struck_late(sent, sent, idle=sent, files=[str(tmp_path / "sink.py")])
+    kinds = [schedule.faults[-1].kind for schedule in schedules]
+    assert found == [kind for kind in kinds if kind == "lock-timeout"]
+    assert 1 == kinds.count("refused-statement")
+
+
 def test_requests_of_the_first_subtask_meet_those_of_the_other_one_where_both_commit() -> None:
     idle = replace(run_of(*COMMIT[:2], SENDTO, *COMMIT[:2], SENDTO), schedule=Schedule(job="sparse"))
     assert [f"job=sparse sink[0].{SENDTO}#{number}=meet" for number in (1, 2)] == [

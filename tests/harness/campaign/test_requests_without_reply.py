@@ -90,7 +90,9 @@ def test_the_last_call_of_a_request_has_no_reply_first_in_commits() -> None:
     assert [f"sink[0].{SENT}#{time}={kind}" for time in (5, 2) for kind in ("silent", "black-hole")] == schedules
 
 
-@pytest.mark.parametrize("kind", ["silent", "black-hole", "refused-statement", "short-write", "kill-program"])
+@pytest.mark.parametrize(
+    "kind", ["silent", "black-hole", "refused-statement", "lock-timeout", "short-write", "kill-program"]
+)
 def test_they_strike_at_system_calls_only(kind: str) -> None:
     contract = load(f"{SUBJECTS}:SentWithoutTimeout")
     assert "strikes at system calls" in impossible(parse(f"sink[0].socket.send#1={kind}"), contract, "process")
