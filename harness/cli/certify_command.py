@@ -82,7 +82,11 @@ BUDGETS: Final = (
     "command_line",
     help="Certify a sink in any language: a command that speaks JSON lines on stdin/stdout.",
 )
-@click.option("--reader", help="With --command: a command that prints the committed rows, one [split, offset] a line.")
+@click.option(
+    "--reader",
+    help="With --command: a command that prints the committed rows, one [split, offset, key, value] a line. Without keys and "
+    "values, rows that arrive altered are not seen.",
+)
 @click.option(
     "--claims", default="EXACTLY_ONCE", show_default=True, help="With --command: what it claims, comma-separated."
 )
