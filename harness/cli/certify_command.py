@@ -84,8 +84,8 @@ BUDGETS: Final = (
 )
 @click.option(
     "--reader",
-    help="With --command: a command that prints the committed rows, one [split, offset, key, value] a line. Without keys and "
-    "values, rows that arrive altered are not seen.",
+    help="With --command: a command that prints the committed rows, one [split, offset, key, value] a line. "
+    "Without keys and values, rows that arrive altered are not seen.",
 )
 @click.option(
     "--claims", default="EXACTLY_ONCE", show_default=True, help="With --command: what it claims, comma-separated."
