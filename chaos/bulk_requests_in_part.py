@@ -23,6 +23,7 @@ RESULTS: Final = {  # of requests with `Records`: the name of their results, and
     "PutRecordBatch": ("RequestResponses", "FailedPutCount"),
 }
 ENCODED: Final = re.compile(rb"\r\ncontent-encoding: *(?!identity)", re.IGNORECASE)
+ACCEPTED: Final = re.compile(rb"\r\naccept-encoding:[^\r]*\r\n", re.IGNORECASE)
 CHUNKED: Final = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 LAST_CHUNK: Final = b"0\r\n\r\n"
 
@@ -40,7 +41,8 @@ def in_part(request: bytes) -> tuple[bytes, Callable[[bytes], bytes]] | None:
     if split is None:
         return None
     kept, merge = split
-    head = LENGTH.sub(b"\r\nContent-Length: %d\r\n" % len(kept), head + b"\r\n").removesuffix(b"\r\n")
+    head = LENGTH.sub(b"\r\nContent-Length: %d\r\n" % len(kept), head + b"\r\n")
+    head = ACCEPTED.sub(b"\r\n", head).removesuffix(b"\r\n")  # else the reply may be compressed
     return head + END_OF_HEAD + kept, lambda reply: _merged(reply, merge)
 
 
@@ -78,9 +80,14 @@ def _split_operation(operation: str, body: bytes, rejected: Document) -> tuple[b
         left = {table: items[1::2] for table, items in tables.items() if len(items) > 1}
         return json.dumps(kept).encode(), lambda reply: {
             **reply,
-            "UnprocessedItems": {**reply.get("UnprocessedItems", {}), **left},
+            "UnprocessedItems": _joined(reply.get("UnprocessedItems", {}), left),
         }
     return None
+
+
+def _joined(unprocessed: Document, left: Document) -> Document:
+    """By table, of which either may have some."""
+    return {table: [*unprocessed.get(table, ()), *left.get(table, ())] for table in {**unprocessed, **left}}
 
 
 def _without(asked: Document, name: str) -> bytes:
@@ -104,14 +111,18 @@ def lacks_more(reply: bytes) -> bool:
 
 
 def _merged(reply: bytes, merge: Merge) -> bytes:
-    """As it is where it cannot be merged: an error, or encoded."""
+    """An error as it is. Nothing where it cannot be merged, as it would say that all items were carried out: the
+    connection ends then without a reply.
+    """
     head, _, body = reply.partition(END_OF_HEAD)
-    if b" 200 " not in head.partition(b"\r\n")[0] or ENCODED.search(head):
+    if b" 200 " not in head.partition(b"\r\n")[0]:
         return reply
+    if ENCODED.search(head):
+        return b""
     try:
         text = json.dumps(merge(json.loads(_unchunked(body) if CHUNKED.search(head) else body))).encode()
     except (ValueError, KeyError, TypeError, IndexError):
-        return reply
+        return b""
     fields = [line for line in head.split(b"\r\n") if not line.lower().startswith((b"content-length", b"transfer-enc"))]
     return b"\r\n".join([*fields, b"Content-Length: %d" % len(text), b"Connection: close"]) + END_OF_HEAD + text
 

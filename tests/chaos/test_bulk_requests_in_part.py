@@ -106,18 +106,37 @@ def test_a_single_item_has_no_part(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "stays"),
     [
-        b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-        b"",
+        (b"HTTP/1.1 503 Unavailable\r\nContent-Length: 0\r\n\r\n", True),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", False),
+        (reply_of({"items": DONE[:1]}), False),
     ],
 )
-def test_a_reply_that_cannot_be_merged_stays_as_it_is(reply: bytes) -> None:
+def test_a_reply_that_cannot_be_merged_is_lost_unless_it_is_an_error(reply: bytes, stays: bool) -> None:
+    """It would say that the items which were not sent are there."""
     split = in_part(request_of(lines(*LINES)))
     assert split is not None
-    assert reply == split[1](reply)
+    assert (reply if stays else b"") == split[1](reply)
+
+
+def test_a_reply_is_not_compressed() -> None:
+    body = lines(*LINES)
+    head = f"POST /_bulk HTTP/1.1\r\nAccept-Encoding: gzip, br\r\nContent-Length: {len(body)}\r\nX: y\r\n\r\n"
+    split = in_part(head.encode() + body)
+    assert split is not None
+    kept, _ = parts_of(split[0])
+    assert b"ncoding" not in kept
+    assert kept.endswith(b"X: y")
+
+
+def test_items_that_the_service_has_not_processed_itself_stay_unprocessed() -> None:
+    asked = {"RequestItems": {"t": [1, 2, 3], "u": [4]}}
+    split = in_part(request_of(json.dumps(asked).encode(), operation="BatchWriteItem"))
+    assert split is not None
+    said = json.loads(parts_of(split[1](reply_of({"UnprocessedItems": {"t": [3], "u": [4]}})))[1])
+    assert {"t": [3, 2], "u": [4]} == said["UnprocessedItems"]
 
 
 @pytest.mark.parametrize(
