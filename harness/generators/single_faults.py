@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from math import ceil
 from typing import Final
@@ -127,17 +128,18 @@ def refused_requests(campaign: CampaignView) -> Iterator[Schedule]:
     """Replies that do not come, come late, or say that the request was refused. Also in recoveries before and after a
     commit.
     """
-    yield from in_turn(_refused(campaign, kind) for kind in faults_of_replies(campaign.runner.files))
+    recovery = cache(campaign.run)  # the same for all kinds
+    yield from in_turn(_refused(campaign, kind, recovery) for kind in faults_of_replies(campaign.runner.files))
 
 
-def _refused(campaign: CampaignView, kind: str) -> Iterator[Schedule]:
+def _refused(campaign: CampaignView, kind: str, recovery: Callable[[Schedule], RunResult]) -> Iterator[Schedule]:
     usual = [fault for fault in requests(campaign.baseline, kind) if campaign.can_inject(fault)]
     if not usual:
         return
     yield from (Schedule((fault,)) for fault in usual)
     committed = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
     for death in (Fault(COORDINATOR, DECIDED, 2, "kill-job"), committed):
-        recovered = campaign.run(Schedule((death,)))
+        recovered = recovery(Schedule((death,)))
         passed = list(passes(recovered))
         struck = (death.actor, death.point, death.occurrence)
         after = passed[passed.index(struck) :] if struck in passed else []

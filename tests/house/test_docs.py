@@ -3,6 +3,7 @@
 A comment on the line before a block of bash or Python says how the test treats it:
 
     <!-- run -->          it is run and must succeed; `run 1`: it must end with this status
+    <!-- run longer -->   it must succeed, and only the longer tests run it
     <!-- prints -->       a block of text: the block that ran last has printed its lines, in this order; … is anything
     <!-- show -->         it is only parsed; targets of make and subcommands of sinkproof must exist
     <!-- file NAME -->    it is written to the file NAME, for the blocks after it
@@ -32,6 +33,8 @@ BLOCK = re.compile(
     r"^(?:<!-- *(?P<mark>.*?) *-->\n)?^```(?P<language>bash|python|(?<=<!-- prints -->\n```)text)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+LONGER = "run longer"
+LONGER_DOCUMENTS = ("README.md",)
 SECONDS_PER_BLOCK = 300.0  # the examples are small; less than the time a test may take, so that the block is named
 
 
@@ -73,7 +76,7 @@ def run(block: Block, folder: Path, environment: dict[str, str]) -> str:
         text=True,
         check=False,
     )
-    expected = int(block.mark.removeprefix("run") or 0)
+    expected = int(re.sub(r"\D", "", block.mark) or 0)
     assert done.returncode == expected, f"{block.place} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
@@ -96,24 +99,39 @@ def commands_that_do_not_exist(code: str, project: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize(
+    ("document", "are_all"),
+    [
+        *((document, False) for document in DOCUMENTS),
+        *(pytest.param(document, True, marks=pytest.mark.longer) for document in LONGER_DOCUMENTS),
+    ],
+)
 def test_the_code_blocks_work(
-    document: str, project: Path, tmp_path: Path, command_environment: dict[str, str]
+    document: str, are_all: bool, project: Path, tmp_path: Path, command_environment: dict[str, str]
 ) -> None:
-    output = ""
+    output: str | None = ""  # None: the block before was left out
     environment = {name: value for name, value in command_environment.items() if name != "SINKPROOF_FRESH"}
     for block in blocks(document, (project / document).read_text(encoding="utf-8")):
         parse(block)
         if re.fullmatch(r"run( \d+)?", block.mark):
             output = run(block, tmp_path, environment)
+        elif block.mark == LONGER:
+            output = run(block, tmp_path, environment) if are_all else None
         elif block.mark == "prints":
-            assert [] == lines_not_printed(block.code, output), f"{block.place}: not in\n{output}"
+            missing = [] if output is None else lines_not_printed(block.code, output)
+            assert [] == missing, f"{block.place}: not in\n{output}"
         elif block.mark.startswith("file "):
             (tmp_path / block.mark.removeprefix("file ")).write_text(block.code, encoding="utf-8")
         else:
             assert block.mark == "show", (
                 f"{block.place}: put <!-- run -->, <!-- show -->, <!-- prints --> or <!-- file NAME --> before it"
             )
+
+
+def test_documents_with_longer_blocks_are_listed(project: Path) -> None:
+    texts = {document: (project / document).read_text(encoding="utf-8") for document in DOCUMENTS}
+    with_longer = [name for name, text in texts.items() if LONGER in {block.mark for block in blocks(name, text)}]
+    assert [*LONGER_DOCUMENTS] == with_longer
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

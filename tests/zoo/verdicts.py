@@ -44,8 +44,7 @@ RIGHT: Final = {
 }
 
 
-# In the process shell one. All are certified in full where there is time for it (`-m longer`), as the
-# README's sink is in any case.
+# In the process shell one. All are certified in full where there is time for it (`-m longer`), as is the README's sink.
 BY_REAL_KILLS: Final = ("sqlite_tables:RowsAndMarker",)
 
 

@@ -63,9 +63,9 @@ def test_calls_that_only_recoveries_make_land_late_in_a_recovery() -> None:
     ("name", "found", "place"),
     [
         ("MarkedParts", {"O1", "O9"}, "sink[0].syscall(openat part-*-*)#1=land"),
-        ("MarkedAndRenamed", set(), ""),
+        pytest.param("MarkedAndRenamed", set(), "", marks=pytest.mark.longer),
         ("WritesOver", {"O1", "O9"}, "notify_complete.after#1=kill-job sink[0].syscall(openat part-*-*.whole)#1=land"),
-        ("RenamesOver", set(), ""),
+        pytest.param("RenamesOver", set(), "", marks=pytest.mark.longer),
     ],
 )
 def test_each_call_lands_as_the_last_thing_that_a_replaced_attempt_does(name: str, found: set[str], place: str) -> None:
@@ -110,7 +110,7 @@ def test_requests_of_the_first_subtask_meet_those_of_the_other_one_where_both_co
     ("name", "kinds", "is_right"),
     [
         ("InTwoSteps", {"overlap"}, False),
-        ("NotesHalves", {"kill-halfway"}, False),
+        pytest.param("NotesHalves", {"kill-halfway"}, False, marks=pytest.mark.longer),
         ("AtOnce", {"overlap", "meet", "kill-halfway"}, True),
     ],
 )

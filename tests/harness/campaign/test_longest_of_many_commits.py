@@ -41,7 +41,9 @@ def test_what_is_wrong_in_a_second_merge(name: str, found: set[str], tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("RemovesAtOnce", {"O1"}), ("KeepsTheLast", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("RemovesAtOnce", {"O1"}), pytest.param("KeepsTheLast", set(), marks=pytest.mark.longer)]
+)
 def test_what_one_subtask_removes_before_another_one_has_read_it(
     name: str, found: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

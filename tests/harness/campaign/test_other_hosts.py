@@ -174,8 +174,11 @@ def test_a_command_refuses_the_job() -> None:
     [
         *(("ByHost", "O2"), ("ByImportedHost", "O2"), ("ByLocalDay", "O2"), ("LockedOnOneHost", "O1")),
         *(("ByCore", "O2"), ("ByMachine", "O2"), ("ByMachineId", "O2"), ("ByUptime", "O1")),
-        *(("ByCheckpoint", ""), ("ByDayOfUtc", "")),
-        *(pytest.param(name, "", marks=pytest.mark.longer) for name in ("LockedForAll", "WithItsAddress")),
+        ("ByCheckpoint", ""),
+        *(
+            pytest.param(name, "", marks=pytest.mark.longer)
+            for name in ("ByDayOfUtc", "LockedForAll", "WithItsAddress")
+        ),
     ],
 )
 def test_what_only_one_host_sees_is_another_thing_on_another(name: str, oracle: str, tmp_path: Path) -> None:

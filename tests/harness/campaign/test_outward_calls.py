@@ -99,8 +99,8 @@ def test_a_command_that_is_wrong_between_two_calls_of_its_commit_is_convicted_th
     [
         ("perl", ("kill", "stop", "land", "error", "unanswered", "pause")),
         ("bash", ("kill", "land")),
-        ("go", ("kill", "stop", "land", "error")),
-        ("javac", ("kill", "stop")),
+        pytest.param("go", ("kill", "stop", "land", "error"), marks=pytest.mark.longer),
+        pytest.param("javac", ("kill", "stop"), marks=pytest.mark.longer),
     ],
 )
 def test_its_right_sibling_is_killed_held_back_and_failed_there_and_stays_right(

@@ -21,12 +21,12 @@ SUBJECTS = Path(__file__).parents[2] / "support/racing_threads.py"
 @pytest.mark.parametrize(
     ("name", "job"),
     [
-        ("NumberedTwice", "racing-threads"),
+        pytest.param("NumberedTwice", "racing-threads", marks=pytest.mark.longer),
         ("FlushedAndForgotten", "racing-threads"),
         ("PublishedInTime", "impatient-threads"),
         ("StagedAndUnasked", "slow-threads"),
-        ("Numbered", ""),
-        ("FlushedInTime", ""),
+        pytest.param("Numbered", "", marks=pytest.mark.longer),
+        pytest.param("FlushedInTime", "", marks=pytest.mark.longer),
         *(pytest.param(name, "", marks=pytest.mark.longer) for name in ("FlushedBeside", "StagedBeside")),
     ],
 )

@@ -26,7 +26,11 @@ KIND = "refused-statement"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("MarkedFirst", {"O1"}), ("Skipped", {"O1"}), pytest.param("MarkedLast", set(), marks=pytest.mark.longer)],
+    [
+        ("MarkedFirst", {"O1"}),
+        pytest.param("Skipped", {"O1"}, marks=pytest.mark.longer),
+        pytest.param("MarkedLast", set(), marks=pytest.mark.longer),
+    ],
 )
 def test_what_a_database_refuses_is_sent_again_or_lost(name: str, found: set[str], tmp_path: Path) -> None:
     contract, scratch = load(f"{SUBJECTS}:{name}"), Scratch(name="refused", path=tmp_path, shell="process")

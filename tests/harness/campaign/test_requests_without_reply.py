@@ -35,7 +35,11 @@ SENT = "syscall(sendto socket)"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "found"),
-    [("SentUnderAnotherName", {"O2"}), ("TakenForDone", {"O1"}), ("SentAgain", set())],
+    [
+        ("SentUnderAnotherName", {"O2"}),
+        ("TakenForDone", {"O1"}),
+        pytest.param("SentAgain", set(), marks=pytest.mark.longer),
+    ],
 )
 def test_what_is_sent_again_when_its_timeout_is_over_is_there_once_or_twice(
     name: str, found: set[str], tmp_path: Path
@@ -50,7 +54,9 @@ def test_what_is_sent_again_when_its_timeout_is_over_is_there_once_or_twice(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("LateRepliesTaken", {"O1"}), ("LateRepliesLeft", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("LateRepliesTaken", {"O1"}), pytest.param("LateRepliesLeft", set(), marks=pytest.mark.longer)]
+)
 def test_a_connection_that_goes_on_after_a_timeout_has_the_replies_of_other_requests(
     name: str, found: set[str], tmp_path: Path
 ) -> None:

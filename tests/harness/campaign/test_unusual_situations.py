@@ -153,7 +153,9 @@ def test_a_right_sink_is_struck_at_the_lines_behind_the_situation(tmp_path: Path
 
 
 @pytest.mark.usefixtures("situations_only")
-@pytest.mark.parametrize("condition", ["not batch.rows", "self.aborted > 4", IDLE])
+@pytest.mark.parametrize(
+    "condition", ["not batch.rows", pytest.param("self.aborted > 4", marks=pytest.mark.longer), IDLE]
+)
 def test_a_right_sink_is_acquitted_in_every_situation(condition: str, tmp_path: Path) -> None:
     results, unexecuted = explored(tmp_path, condition)
     assert ([], []) == (unexecuted, results.findings)

@@ -120,10 +120,12 @@ def test_requests_to_a_service_fail_before_and_after_they_are_carried_out(
 @pytest.mark.parametrize(
     ("function", "verdict", "why"),
     [
-        ("raise_errors", "upheld", ""),
-        ("clean_up", "upheld", ""),
+        pytest.param("raise_errors", "upheld", "", marks=pytest.mark.longer),
+        pytest.param("clean_up", "upheld", "", marks=pytest.mark.longer),
         ("handle_errors", "unknown", "line(with_programs.py:24), which handles an error and raises none, never ran"),
-        ("suppress_errors", "unknown", "line(with_programs.py:29) suppresses errors"),
+        pytest.param(
+            "suppress_errors", "unknown", "line(with_programs.py:29) suppresses errors", marks=pytest.mark.longer
+        ),
         ("leave_large_batches", "unknown", "no run has executed with_programs.py:48"),
     ],
 )

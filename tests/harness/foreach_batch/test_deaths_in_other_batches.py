@@ -102,11 +102,11 @@ def test_after_a_shuffle_rows_come_in_another_order(
     ("module", "function", "wrong"),
     [
         ("chunks_of_batches", "name_without_separator", {("O1", "made-twelve-times-84")}),
-        ("chunks_of_batches", "name_with_separator", set()),
+        pytest.param("chunks_of_batches", "name_with_separator", set(), marks=pytest.mark.longer),
         ("lines_and_numbers", "rewrite_by_splitlines", {("O1", "line-separators")}),
-        ("lines_and_numbers", "rewrite_by_newlines", set()),
+        pytest.param("lines_and_numbers", "rewrite_by_newlines", set(), marks=pytest.mark.longer),
         ("lines_and_numbers", "number_by_shift", {("O1", "made-apart-4294967296")}),
-        ("lines_and_numbers", "number_by_both", set()),
+        pytest.param("lines_and_numbers", "number_by_both", set(), marks=pytest.mark.longer),
     ],
 )
 def test_batches_are_such_that_numbers_and_names_in_the_code_matter(

@@ -176,7 +176,7 @@ def test_statements_that_run_jobs_are_known_by_the_methods_that_they_call(tmp_pa
     [
         ("keep_sixteen", "job=batches-40 no-fault", "O1", "0:0 k0=v0.0"),
         ("compact", "job=batches-40 line(windows_of_batches.py:25)#17=kill-job", "O1", "1:7 k11=v1.7"),
-        ("compact_and_keep", "", "", ""),
+        pytest.param("compact_and_keep", "", "", "", marks=pytest.mark.longer),
     ],
 )
 def test_what_is_wrong_only_after_as_many_batches_as_a_number_says_is_found(
@@ -290,11 +290,11 @@ def test_a_query_that_fails_again_is_started_by_another_driver(found: Callable[.
     [
         ("take_a_thousand", {"job=large-batches": "O1"}),
         ("name_by_day", {"job=outage": "O2"}),
-        ("name_by_day_of_import", {"job=outage": "O2"}),
-        ("write_commas", {"job=edge-case-values": "O12"}),
-        ("name_by_content", {"job=equal-rows": "O1"}),
+        pytest.param("name_by_day_of_import", {"job=outage": "O2"}, marks=pytest.mark.longer),
+        pytest.param("write_commas", {"job=edge-case-values": "O12"}, marks=pytest.mark.longer),
+        pytest.param("name_by_content", {"job=equal-rows": "O1"}, marks=pytest.mark.longer),
         ("leave_out_known_offsets", {"job=shared-keys": "O1"}),
-        ("append_new_keys", {"job=null-keys": "O2"}),
+        pytest.param("append_new_keys", {"job=null-keys": "O2"}, marks=pytest.mark.longer),
     ],
 )
 def test_what_is_wrong_with_other_batches_or_on_another_day_is_found_there(

@@ -50,7 +50,9 @@ RARE: Final = [
 @pytest.mark.slow
 @pytest.mark.usefixtures("watch_of_system_calls")
 @pytest.mark.usefixtures("usual_batches_only")
-@pytest.mark.parametrize(("function", "found"), [("insert", set()), ("pass_over", {("O1", REFUSED)})])
+@pytest.mark.parametrize(
+    ("function", "found"), [pytest.param("insert", set(), marks=pytest.mark.longer), ("pass_over", {("O1", REFUSED)})]
+)
 def test_a_database_refuses_statements(
     function: str, found: set[tuple[str, str]], query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:
@@ -94,9 +96,9 @@ def test_long_values_are_kept_or_refused_aloud(
     [
         ("named_by_host", {("smaller-cluster", "O2")}),
         ("with_key", {("null-keys", "O1")}),
-        ("leave_out_null", set()),
+        pytest.param("leave_out_null", set(), marks=pytest.mark.longer),
         ("fresh_and_late", {("outage", "O2")}),
-        ("fresh_and_late_by_one", set()),
+        pytest.param("fresh_and_late_by_one", set(), marks=pytest.mark.longer),
     ],
 )
 def test_rows_without_a_key_rows_that_grow_old_and_another_host(

@@ -65,18 +65,46 @@ def findings_of(
     ("name", "generator", "found", "schedule"),
     [
         ("AbortedAndRescaled", declines_before_rescaled_restarts, {"O1"}, "job=scale-in sink[0].acknowledge.before"),
-        ("AbortedAndLost", declines_before_lost_notifications, {"O1"}, "sink[0].acknowledge.before#1=decline"),
+        pytest.param(
+            "AbortedAndLost",
+            declines_before_lost_notifications,
+            {"O1"},
+            "sink[0].acknowledge.before#1=decline",
+            marks=pytest.mark.longer,
+        ),
         ("StagedForAFewAttempts", crash_loops, {"O1"}, "checkpoint.persist.after#2=kill-job sink[0].open.before"),
         ("RestoredByOne", restarts_with_uneven_parallelism, {"O1"}, "job=four-to-one checkpoint.persist.after"),
         ("ListedByThreeDigits", longer_generations, {"O1"}, "ids=998 "),
         ("PackedParts", longer_generations, {"O1"}, "job=skipped-ids no-fault"),
         ("UnalignedAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=unaligned+scale-"),
-        ("SparseAndRescaled", rescaled_restarts_of_other_jobs, {"O1"}, "job=sparse+scale-in"),
-        ("SparseAndLost", messages_in_other_jobs, {"O1"}, "job=sparse checkpoint.notify"),
+        pytest.param(
+            "SparseAndRescaled",
+            rescaled_restarts_of_other_jobs,
+            {"O1"},
+            "job=sparse+scale-in",
+            marks=pytest.mark.longer,
+        ),
+        pytest.param(
+            "SparseAndLost", messages_in_other_jobs, {"O1"}, "job=sparse checkpoint.notify", marks=pytest.mark.longer
+        ),
         ("LargeAndAborted", messages_in_other_jobs, {"O1"}, "job=large-batches"),
-        ("LargeAndFailing", errors_with_large_batches, {"O1"}, "job=large-batches sink["),
-        ("RescaledThereAndBack", crashes_within_rescaled_recoveries, {"O1"}, "job=scale-in-and-out"),
-        ("RestoredAndKilled", faults_in_restored_attempts, {"O2"}, "checkpoint.persist.after#1=kill-job sink"),
+        pytest.param(
+            "LargeAndFailing", errors_with_large_batches, {"O1"}, "job=large-batches sink[", marks=pytest.mark.longer
+        ),
+        pytest.param(
+            "RescaledThereAndBack",
+            crashes_within_rescaled_recoveries,
+            {"O1"},
+            "job=scale-in-and-out",
+            marks=pytest.mark.longer,
+        ),
+        pytest.param(
+            "RestoredAndKilled",
+            faults_in_restored_attempts,
+            {"O2"},
+            "checkpoint.persist.after#1=kill-job sink",
+            marks=pytest.mark.longer,
+        ),
         ("LateAndRestartedTwice", restarts_from_one_checkpoint, {"O2"}, "job=outage"),
         ("KeysOfTwoSplits", keys_of_two_splits, {"O1"}, "job=shared-keys no-fault"),
         ("SuspendedAndKilled", zombies_with_successors_that_die, {"O9"}, "job=zombie-very-late"),

@@ -40,8 +40,8 @@ def results_of(locator: str, folder: Path) -> CampaignResults:
     [
         ("PartsAsFarAsTheyCame", {"O1"}),
         pytest.param("WhatEndsIsWhole", {"O1"}, marks=pytest.mark.longer),
-        ("WhatIsThereIsWhole", {"O1"}),
-        ("WholeParts", set()),
+        pytest.param("WhatIsThereIsWhole", {"O1"}, marks=pytest.mark.longer),
+        pytest.param("WholeParts", set(), marks=pytest.mark.longer),
     ],
 )
 def test_what_a_program_has_read_by_then_is_no_part(name: str, found: set[str], tmp_path: Path) -> None:
@@ -53,7 +53,9 @@ def test_what_a_program_has_read_by_then_is_no_part(name: str, found: set[str], 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("watch_of_system_calls")
-@pytest.mark.parametrize(("name", "found"), [("KilledIsDone", {"O1"}), ("WholeParts", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("KilledIsDone", {"O1"}), pytest.param("WholeParts", set(), marks=pytest.mark.longer)]
+)
 def test_a_program_is_killed_and_its_sink_lives(name: str, found: set[str], tmp_path: Path) -> None:
     contract = load(f"{SINKS}:{name}")
     with process_runner(contract, Scratch(name="data", path=tmp_path, shell="process")) as runner:

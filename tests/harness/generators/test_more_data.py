@@ -80,7 +80,9 @@ def test_code_in_another_language_is_struck_where_much_comes_at_once(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("watch_of_system_calls")
-@pytest.mark.parametrize(("name", "found"), [("Copied", {"O2"}), ("Renamed", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("Copied", {"O2"}), pytest.param("Renamed", set(), marks=pytest.mark.longer)]
+)
 def test_a_segment_that_only_much_data_fills_is_sealed_in_one_step_or_in_two(
     name: str, found: set[str], tmp_path: Path
 ) -> None:

@@ -88,7 +88,7 @@ def broken_claims(pair: str, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", ["memory/two-phase", "files/masked"])
+@pytest.mark.parametrize("pair", ["memory/two-phase", pytest.param("files/masked", marks=pytest.mark.longer)])
 def test_our_own_pairs_keep_what_they_claim(pair: str, tmp_path: Path) -> None:
     assert [] == broken_claims(pair, tmp_path)
 

@@ -26,8 +26,8 @@ SUBJECTS = Path(__file__).parents[2] / "support/rare_rows.py"
     [
         ("EndsAtShortPage", {"job=made-exactly-37 no-fault": "O1"}),
         pytest.param("EndsAtEmptyPage", {}, marks=pytest.mark.longer),
-        ("TimesInParts", {"job=far-times no-fault": "O12"}),
-        ("OpensAnew", {"job=long-idle no-fault": "O1"}),
+        pytest.param("TimesInParts", {"job=far-times no-fault": "O12"}, marks=pytest.mark.longer),
+        pytest.param("OpensAnew", {"job=long-idle no-fault": "O1"}, marks=pytest.mark.longer),
         pytest.param("GoesOn", {}, marks=pytest.mark.longer),
     ],
 )

@@ -52,7 +52,9 @@ def test_what_gives_up_without_a_word_loses_rows(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "found"), [("PassesOver", {"O1"}), ("CountsOnly", set())])
+@pytest.mark.parametrize(
+    ("name", "found"), [("PassesOver", {"O1"}), pytest.param("CountsOnly", set(), marks=pytest.mark.longer)]
+)
 def test_what_attempts_have_died_with_is_not_given_up(name: str, found: set[str], tmp_path: Path) -> None:
     with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")

@@ -21,7 +21,10 @@ WHOLE_LINE: Final = "self.answers.readline()"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("read", "is_right"), [(WHOLE_LINE, True), ("self.connection.recv(4096)", False)])
+@pytest.mark.parametrize(
+    ("read", "is_right"),
+    [pytest.param(WHOLE_LINE, True, marks=pytest.mark.longer), ("self.connection.recv(4096)", False)],
+)
 def test_a_reply_that_is_read_once_is_not_whole(read: str, is_right: bool, tmp_path: Path) -> None:
     file, folder = tmp_path / "sessions.py", tmp_path / "scratch"
     shutil.copy(SESSIONS, file)

@@ -28,9 +28,9 @@ Generator = Callable[[Any], Iterator[Schedule]]
     [
         ("SweptByRange", restarts_with_uneven_parallelism, {"O1"}),
         ("SweptByTheLast", restarts_with_uneven_parallelism, {"O1"}),
-        ("StagedFiles", restarts_with_uneven_parallelism, set()),
+        pytest.param("StagedFiles", restarts_with_uneven_parallelism, set(), marks=pytest.mark.longer),
         ("InDoubtByCheckpoint", failing_targets_in_rescaled_recoveries, {"O1"}),
-        ("InDoubt", failing_targets_in_rescaled_recoveries, set()),
+        pytest.param("InDoubt", failing_targets_in_rescaled_recoveries, set(), marks=pytest.mark.longer),
     ],
 )
 def test_a_sink_that_forgets_what_others_had_is_convicted(

@@ -84,9 +84,9 @@ def test_the_meeting_convicts(name: str, generator: Generator, oracle: str, sche
     ("name", "struck"),
     [
         ("ReadName", ".line(zombies_that_die.py:25)#1=stop sink[0].line(zombies_that_die.py:27)#2=kill"),
-        ("HiddenName", ""),
+        pytest.param("HiddenName", "", marks=pytest.mark.longer),
         ("TwoSlots", ".line(zombies_that_die.py:50)#1=stop sink[0].open.after#2=kill"),
-        ("Numbered", ""),
+        pytest.param("Numbered", "", marks=pytest.mark.longer),
     ],
 )
 def test_zombies_die_and_have_two_successors(name: str, struck: str, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_zombies_that_others_wait_for_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "generator", "runs_least"),
     [
-        ("ReplacesDeadLetters", edge_cases_in_commits, 20),
+        pytest.param("ReplacesDeadLetters", edge_cases_in_commits, 20, marks=pytest.mark.longer),
         ("HoldsAll", of_job("edge-case-values"), 6),
         pytest.param("LocksOneFile", beside_a_third, 8, marks=pytest.mark.longer),
         ("RemovesItsOwn", of_job("large-batches"), 6),
@@ -184,8 +184,8 @@ def test_power_is_lost_after_a_recovery_too(name: str, is_wrong: bool, tmp_path:
     ("name", "is_wrong"),
     [
         ("PartsInFolderOfAnother", True),
-        ("PartsInFolder", False),
-        ("SkippedParts", True),
+        pytest.param("PartsInFolder", False, marks=pytest.mark.longer),
+        pytest.param("SkippedParts", True, marks=pytest.mark.longer),
         pytest.param("PartsForcedAgain", False, marks=pytest.mark.longer),
     ],
 )
