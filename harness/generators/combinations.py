@@ -80,6 +80,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             notifications_out_of_order_before_deaths(campaign),
             declines_before_rescaled_restarts(campaign),
             rescaled_restarts_of_other_jobs(campaign),
+            restarts_there_and_back_of_other_jobs(campaign),
             restarts_with_uneven_parallelism(campaign),
             failing_targets_in_rescaled_recoveries(campaign),
             failing_targets_before_second_restarts(campaign),
@@ -184,6 +185,13 @@ def rescaled_restarts_of_other_jobs(campaign: CampaignView) -> Iterator[Schedule
     yield from (Schedule((death,), job=job) for death in (*DECISIONS, COMMITTED) for job in jobs)
     many = [TOGETHER.join((MANY_CHECKPOINTS_JOB, rescaled)) for rescaled in campaign.rescaled_jobs]
     yield from (Schedule((Fault(COORDINATOR, DECIDED, 11, "kill-job"),), job=job) for job in many)
+
+
+def restarts_there_and_back_of_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
+    """A subtask that was gone for a while is back without a state, and may use names that it has used before."""
+    jobs = [TOGETHER.join((job, SCALE_IN_AND_OUT_JOB)) for job in OTHERWISE] if campaign.rescaled_jobs else []
+    for deaths in (DECISIONS[:2], DECISIONS[1:]):
+        yield from (Schedule(deaths, job=job) for job in jobs)
 
 
 def restarts_with_uneven_parallelism(campaign: CampaignView) -> Iterator[Schedule]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sinkproof import Batch, Claim, Context, Scratch
+
+PART_ROWS: Final = 1000
 
 
 class Staged:
@@ -148,3 +150,63 @@ class InDoubtByCheckpoint(StagedFiles):
     """Wrong: of two subtasks' parts of one checkpoint that are in doubt, one is forgotten."""
 
     make = DoubtfulByCheckpoint
+
+
+class CarriesOver:
+    """Rows wait in the state until there are enough for a part, which a subtask names by its own count of parts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.waiting: list[tuple[int, int]] = []
+        self.pending: dict[int, tuple[str, list[tuple[int, int]]]] = {}
+        self.parts, self.ended = 0, False
+
+    def open(self, context: Context) -> None:
+        self.context = context
+        for _, state in context.restored:
+            waiting, pending, parts = json.loads(state)
+            self.waiting += waiting
+            self.parts = max(self.parts, parts)
+            for _, (name, rows) in pending:
+                self.publish(name, rows)
+
+    def write(self, batch: Batch) -> None:
+        self.waiting += [(row.split, row.offset) for row in batch]
+
+    def end_of_input(self) -> None:
+        self.ended = True
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        if len(self.waiting) >= PART_ROWS or (self.ended and self.waiting):
+            self.parts += 1
+            self.pending[checkpoint_id], self.waiting = (self.name(), self.waiting), []
+        return json.dumps([self.waiting, [*self.pending.items()], self.parts]).encode()
+
+    def name(self) -> str:
+        return f"part-{self.context.subtask}-{self.parts}"
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for checkpoint in [each for each in self.pending if each <= checkpoint_id]:
+            self.publish(*self.pending.pop(checkpoint))
+
+    def publish(self, name: str, rows: list[tuple[int, int]]) -> None:
+        temporary = self.folder / f".{name}-{self.context.generation}-{self.context.subtask}"
+        temporary.write_text(json.dumps(rows))
+        temporary.rename(self.folder / name)
+
+
+class CarriesOverByGeneration(CarriesOver):
+    def name(self) -> str:
+        return f"part-{self.context.generation}-{self.context.subtask}-{self.parts}"
+
+
+class NumberedBySubtask(StagedFiles):
+    """Wrong: a subtask that comes back after a time without it counts from 0."""
+
+    make = CarriesOver
+
+
+class NumberedByAttempt(StagedFiles):
+    """Right: no two attempts use one name."""
+
+    make = CarriesOverByGeneration

@@ -13,7 +13,11 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.generators.combinations import failing_targets_in_rescaled_recoveries, restarts_with_uneven_parallelism
+from sinkproof.generators.combinations import (
+    failing_targets_in_rescaled_recoveries,
+    restarts_there_and_back_of_other_jobs,
+    restarts_with_uneven_parallelism,
+)
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 
@@ -29,6 +33,8 @@ Generator = Callable[[Any], Iterator[Schedule]]
         ("SweptByRange", restarts_with_uneven_parallelism, {"O1"}),
         ("SweptByTheLast", restarts_with_uneven_parallelism, {"O1"}),
         pytest.param("StagedFiles", restarts_with_uneven_parallelism, set(), marks=pytest.mark.longer),
+        ("NumberedBySubtask", restarts_there_and_back_of_other_jobs, {"O1"}),
+        pytest.param("NumberedByAttempt", restarts_there_and_back_of_other_jobs, set(), marks=pytest.mark.longer),
         ("InDoubtByCheckpoint", failing_targets_in_rescaled_recoveries, {"O1"}),
         pytest.param("InDoubt", failing_targets_in_rescaled_recoveries, set(), marks=pytest.mark.longer),
     ],
