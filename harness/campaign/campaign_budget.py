@@ -118,7 +118,12 @@ def run_campaign(
     results, scratch = begin(contract, task, folder=folder, progress=progress)
     results.steering.budget_ends = Deadline(task.budget_seconds) if task.budget_holds else None
     began = now()
-    closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
+    try:
+        closure = CAMPAIGNS[task.shell](results, scratch, should_stop=should_stop, task=task)
+    except Exception:
+        if results.coverage.runs:  # what was run until then is not lost with the contract that has failed
+            progress.keep(results.outcome(seconds=now() - began))
+        raise
     outcome = conclude(results, seconds=now() - began, closure=closure)
     if not lacks_required_stages(results):
         return outcome

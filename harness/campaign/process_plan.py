@@ -83,6 +83,11 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     *KILLS_AND_MESSAGES,
+    Stage(
+        name="errors in reused processes",
+        schedules=single_faults.errors_in_reused_processes,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+    ),
     Stage(name="messages to the broker", schedules=service_faults.message_faults, needs=(Need.SERVICE,)),
     Stage(
         name="refused requests, late replies, closed connections",
@@ -216,11 +221,6 @@ HIGH_YIELD: Final[Plan] = (
         name="zombies without a successor",
         schedules=single_faults.zombies_without_successor,
         needs=(Need.NO_SERVICE, Need.RESCALES),
-    ),
-    Stage(
-        name="errors in reused processes",
-        schedules=single_faults.errors_in_reused_processes,
-        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
         name="concurrent reader",

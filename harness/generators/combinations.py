@@ -30,6 +30,7 @@ from sinkproof.generators.fault_sites import (
 from sinkproof.generators.feasible import offered, settles
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE, all_notifications_but_the_last
+from sinkproof.subject.numbers_in_code import numbers_between
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
@@ -60,6 +61,8 @@ RESTARTED: Final = (STANDARD, REBATCHED_JOB, OUTAGE_JOB, CLOCK_SKEW_JOB, UNALIGN
 OPENED_IN_REVERSE: Final = (IN_ORDER, "open")  # by the second generation
 DECISIONS: Final = tuple(Fault(COORDINATOR, DECIDED, time, "kill-job") for time in (1, 2, 3))
 COMMITTED: Final = Fault("sink[0]", "notify_complete.after", 1, "kill-job")
+KEPT_ATTEMPTS_MOST: Final = 60
+LONGER_LOOPS_MOST: Final = 2  # the largest such numbers in the code
 RESTARTS_OF_LOOP: Final = 12  # sinks that remember their last attempts remember three, five or ten
 LINES_MOST: Final = 12
 TAKEN_OVER: Final = 2  # of the commits in a recovery two are struck: a subtask's own, and one that it has taken over
@@ -244,9 +247,12 @@ def restarts_from_one_checkpoint(campaign: CampaignView) -> Iterator[Schedule]:
 
 
 def crash_loops(campaign: CampaignView) -> Iterator[Schedule]:
-    """The job dies again and again, before it is restored or right after: what is kept for a few attempts is gone."""
-    for point in ("open.before", "open.after"):
-        again = (Fault("sink[0]", point, time, "kill-job") for time in range(2, RESTARTS_OF_LOOP + 1))
+    """The job dies again and again, before it is restored or right after: what is kept for a few attempts, or for as
+    many as a number in the code says, is gone.
+    """
+    numbers = numbers_between(campaign.runner.files, RESTARTS_OF_LOOP - 1, KEPT_ATTEMPTS_MOST)[:LONGER_LOOPS_MOST]
+    for restarts, point in product((RESTARTS_OF_LOOP, *(each + 2 for each in numbers)), ("open.before", "open.after")):
+        again = (Fault("sink[0]", point, time, "kill-job") for time in range(2, restarts + 1))
         yield Schedule((DECISIONS[1], *again))
 
 

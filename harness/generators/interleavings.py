@@ -49,13 +49,14 @@ SENT: Final = "socket.send"
 BETWEEN_EFFECTS: Final = ("kill-job", "error", "unanswered", "stop")
 FIRST_DECISION: Final = Fault(COORDINATOR, DECIDED, 1, "kill-job")
 REMEMBERED_OF_MANY: Final = 5  # of twelve checkpoints, where each subtask has a note of its own
+NOTES_OF_HUNDREDS: Final = 2 * HUNDREDS_OF_CHECKPOINTS  # each of two subtasks may leave one in each checkpoint
 # Checkpoints that a sink may remember, and the job in which a zombie goes on after more.
 REMEMBERED: Final = (
     (0, REMEMBERED_OF_MANY, ZOMBIE_VERY_LATE_JOB),
     (REMEMBERED_OF_MANY + 1, FORGOTTEN_IN_DOZENS, DOZENS_OF_CHECKPOINTS_JOB),
-    (FORGOTTEN_IN_DOZENS + 1, HUNDREDS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS_JOB),
+    (FORGOTTEN_IN_DOZENS + 1, NOTES_OF_HUNDREDS, HUNDREDS_OF_CHECKPOINTS_JOB),
 )
-AFTER_HUNDREDS_MOST: Final = 8  # zombies: such a run takes seconds
+AFTER_HUNDREDS_MOST: Final = 16  # zombies: such a run takes seconds
 FULL_COMMITS: Final = LATE_SETTLING_JOB  # the same, and each sink has rows in each checkpoint
 
 

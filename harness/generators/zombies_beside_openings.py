@@ -1,7 +1,8 @@
-"""Zombies that go on while their successor opens.
+"""Zombies that go on while their successor opens, or while it commits what is new.
 
 A successor reads what is committed, and fences its predecessor. What the predecessor commits in between is neither
 seen nor refused, if the reading comes first. Where one subtask fences for all, the others may have opened before it.
+What both name alike, a temporary file say, has the successor's rows by the time of its next commits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
 from sinkproof.generators.interleavings import FIRST_SINK, within
+from sinkproof.workload.job_names import ZOMBIE_LATE_JOB
 
 ZOMBIES_MOST: Final = 4  # the lines of a commit are chosen evenly; each of these zombies goes on at each line of `open`
 OTHER: Final = "sink[1]"
@@ -28,8 +30,9 @@ def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Sc
     """
     zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, "notify_complete", "stop")]
     unknown = evenly([zombie for zombie in zombies if zombie not in waited_for], ZOMBIES_MOST)
-    beside_each = (_pauses_of_successor(campaign, zombie) for zombie in unknown)
-    yield from in_turn([_before_the_leader_opens(campaign), *beside_each])
+    beside_each = [_pauses_of_successor(campaign, zombie) for zombie in unknown]
+    later = [_pauses_in_later_commits(campaign, replace(zombie, job=ZOMBIE_LATE_JOB)) for zombie in unknown]
+    yield from in_turn([_before_the_leader_opens(campaign), *beside_each, *later])
 
 
 def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:
@@ -38,6 +41,13 @@ def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[S
     if not run.resumed_early:
         opening = within(_of(run, stop.actor), "open", "pause", calls_skipped=1)
         yield from (Schedule((stop, fault)) for fault in opening)
+
+
+def _pauses_in_later_commits(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:
+    """The successor pauses before each line of the first commit after its opening."""
+    (stop,), run = zombie.faults, campaign.run_traced(zombie)
+    commit = within(_of(run, stop.actor), "notify_complete", "pause", calls_skipped=1)
+    yield from (replace(zombie, faults=(stop, fault)) for fault in commit)
 
 
 def _before_the_leader_opens(campaign: CampaignView) -> Iterator[Schedule]:

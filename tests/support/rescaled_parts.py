@@ -10,6 +10,7 @@ from typing import Any, Final
 from sinkproof import Batch, Claim, Context, Scratch
 
 PART_ROWS: Final = 1000
+ATTEMPTS_KEPT: Final = 20
 
 
 class Staged:
@@ -114,6 +115,16 @@ class DoubtfulByCheckpoint(Doubtful):
         return checkpoint
 
 
+class SweepsOldAttempts(Staged):
+    """Removes what was staged so many attempts ago, before it commits what is restored."""
+
+    def open(self, context: Context) -> None:
+        for staged in self.folder.glob("staged-*/*"):
+            if int(staged.name.split("-")[0]) < context.generation - ATTEMPTS_KEPT:
+                staged.unlink(missing_ok=True)
+        super().open(context)
+
+
 class StagedFiles:
     """Right."""
 
@@ -210,3 +221,9 @@ class NumberedByAttempt(StagedFiles):
     """Right: no two attempts use one name."""
 
     make = CarriesOverByGeneration
+
+
+class SweptByAttempt(StagedFiles):
+    """Wrong: a job may die more often than that before it is restored."""
+
+    make = SweepsOldAttempts

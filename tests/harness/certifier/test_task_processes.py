@@ -247,3 +247,39 @@ def test_what_a_worker_says_to_the_user_is_shown(monkeypatch: pytest.MonkeyPatch
     task = Task(locator=CONVICTED, shell="process", budget_seconds=0)
     assert [(task, "done")] == [*run_tasks([task], progress=open_progress(shown, clock=lambda: 0.0), cores=1)]
     assert f"{CONVICTED}: its runs do not overlap\n" in shown.getvalue()
+
+
+FAILING: Final = """
+from sinkproof import Claim
+
+class Kept:
+    def __init__(self, file): self.file, self.rows, self.pending = file, [], {}
+    def open(self, context): self.file.touch()
+    def write(self, batch): self.rows += [f"{row.split} {row.offset}" for row in batch]
+    def snapshot(self, checkpoint):
+        self.pending[checkpoint], self.rows = self.rows, []
+        return b""
+    def notify_complete(self, checkpoint):
+        with self.file.open("a") as file:
+            file.write("".join(f"{row}\\n" for row in self.pending.pop(checkpoint)))
+
+class Failing:
+    claims = Claim.NO_DUPLICATES
+    made = 0
+    def setup(self, scratch):
+        Failing.made += 1
+        if Failing.made > 12:
+            raise RuntimeError("too many clients")
+    def sink(self, scratch): return Kept(scratch.path / "rows")
+    def committed(self, scratch): return [tuple(map(int, row.split())) for row in (scratch.path / "rows").open()]
+"""
+
+
+@pytest.mark.slow
+def test_what_was_run_before_the_contract_failed_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    task = Task(locator=f"{tmp_path / 'failing.py'}:Failing", shell="process", budget_seconds=30.0, cores=1)
+    ((_, result),) = run_tasks([task], progress=SILENT, cores=1)
+    assert isinstance(result, ShellOutcome), result
+    assert 12 > result.result.schedules_run > 6  # some of those that were made find out what the reader shows
+    assert [True] == ["too many clients" in unknown for unknown in result.unknowns]

@@ -14,6 +14,7 @@ from sinkproof.campaign.stage import Stage
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import (
+    crash_loops,
     failing_targets_in_rescaled_recoveries,
     restarts_there_and_back_of_other_jobs,
     restarts_with_uneven_parallelism,
@@ -35,6 +36,7 @@ Generator = Callable[[Any], Iterator[Schedule]]
         pytest.param("StagedFiles", restarts_with_uneven_parallelism, set(), marks=pytest.mark.longer),
         ("NumberedBySubtask", restarts_there_and_back_of_other_jobs, {"O1"}),
         pytest.param("NumberedByAttempt", restarts_there_and_back_of_other_jobs, set(), marks=pytest.mark.longer),
+        ("SweptByAttempt", crash_loops, {"O1"}),
         ("InDoubtByCheckpoint", failing_targets_in_rescaled_recoveries, {"O1"}),
         pytest.param("InDoubt", failing_targets_in_rescaled_recoveries, set(), marks=pytest.mark.longer),
     ],
