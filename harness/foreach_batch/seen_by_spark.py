@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,12 +23,23 @@ SETS_A_ZONE: Final = re.compile(r"\s*set\s+(?:time\s+zone|spark\.sql\.session\.t
 ASKED: Final = re.compile(
     r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b|(?<!date\.)(?<!datetime\.)\bnow\("
 )
+# Nothing else in the code depends on a clock that shows a month more: what compares times has a day only.
+FORMATS_THE_TIME: Final = re.compile(
+    r"\b(?:date_format|year|quarter|month|weekofyear|hour|minute|trunc|date_trunc)\("
+    r"\s*(?:['\"]\w+['\"],\s*)?(?:\w+\.)?(?:current_date|current_timestamp|curdate|localtimestamp|now)\("
+)
+A_MONTH: Final = "interval 31 days"
+A_MONTH_AND_AN_HOUR: Final = f"{A_MONTH} 70 minutes"
+LATER: Final = {
+    **dict.fromkeys(("current_date", "curdate"), A_MONTH),
+    **dict.fromkeys(("current_timestamp", "localtimestamp", "now"), A_MONTH_AND_AN_HOUR),
+}
 
 
 @contextmanager
 def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool) -> Iterator[None]:
     """The next day, or the one before, also if the function sets a zone. Only where the code of `files` names the
-    clock: zones also change how times of rows are written.
+    clock: zones also change how times of rows are written. Where it takes the month or the hour of it, both are others.
     """
     if not any(map(asks_spark_for_the_time, files)):
         yield
@@ -37,7 +48,10 @@ def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool
     assert before is not None
     session.conf.set(SETTING, ZONES[is_next])
     try:
-        with zone_kept(session, ZONES[is_next]):
+        with ExitStack() as stack:
+            stack.enter_context(zone_kept(session, ZONES[is_next]))
+            if is_next and any(map(formats_the_time, files)):
+                stack.enter_context(columns_a_month_later())
             yield
     finally:
         session.conf.set(SETTING, before)
@@ -64,6 +78,25 @@ def zone_kept(session: SparkSession, zone: str) -> Iterator[None]:
         yield
     finally:
         configuration.set, sessions.sql = set_one, run_sql
+
+
+@contextmanager
+def columns_a_month_later() -> Iterator[None]:
+    """Columns of the present time that are made by functions of `pyspark.sql.functions`, and not by SQL."""
+    from pyspark.sql.functions import builtin
+
+    functions: Any = builtin
+    invoke = functions._invoke_function
+
+    def invoke_later(name: str, *arguments: Any) -> Any:
+        column = invoke(name, *arguments)
+        return column + invoke("expr", LATER[name]) if name in LATER else column
+
+    functions._invoke_function = invoke_later
+    try:
+        yield
+    finally:
+        functions._invoke_function = invoke
 
 
 @contextmanager
@@ -94,3 +127,8 @@ def lose_blocks(session: SparkSession) -> None:
 @cache
 def asks_spark_for_the_time(path: str) -> bool:
     return ASKED.search(Path(path).read_text(errors="replace")) is not None
+
+
+@cache
+def formats_the_time(path: str) -> bool:
+    return FORMATS_THE_TIME.search(Path(path).read_text(errors="replace")) is not None

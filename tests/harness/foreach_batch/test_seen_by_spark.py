@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sinkproof.chaos.clock import Deadline
-from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.chaos.schedule import parse
 from sinkproof.foreach_batch.certify_function import simulated_query
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_COMMIT,
@@ -32,6 +32,7 @@ from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch, clear_folder
+from sinkproof.workload.job_names import OUTAGE_JOB
 
 from ...support.explored_functions import FUNCTIONS
 
@@ -115,20 +116,23 @@ def test_deaths_in_the_larger_cluster_are_tried(query: Callable[[str], Simulated
 
 
 @pytest.mark.slow
-def test_what_is_cached_is_lost_and_batches_have_many_partitions(tmp_path: Path) -> None:
+def test_what_is_cached_is_lost_batches_have_many_partitions_and_a_month_passes(tmp_path: Path) -> None:
     """One session for all, as its start takes seconds."""
-    names = ("joined", "joined_by_row", "numbered")
-    joined, joined_by_row, numbered = (load(f"{FUNCTIONS}/cached_and_numbered.py:{name}") for name in names)
-    right, lost = ("", []), ("", ["O1"])
+    right, lost, twice = list[str](), ["O1"], ["O2"]
+    month_later = f"job={OUTAGE_JOB} {BEFORE_COMMIT}#2=kill-job"
     runs = (
-        *((joined, "standard", right), (joined, LOST_BLOCKS_JOB, lost), (joined_by_row, LOST_BLOCKS_JOB, right)),
-        *((numbered, "standard", right), (numbered, MANY_PARTITIONS_JOB, lost)),
-        (joined_by_row, MANY_PARTITIONS_JOB, right),
+        *(("joined", "no-fault", right), ("joined", f"job={LOST_BLOCKS_JOB}", lost)),
+        ("joined_by_row", f"job={LOST_BLOCKS_JOB}", right),
+        *(("numbered", "no-fault", right), ("numbered", f"job={MANY_PARTITIONS_JOB}", lost)),
+        ("joined_by_row", f"job={MANY_PARTITIONS_JOB}", right),
+        *(("by_month", month_later, twice), ("by_batch", month_later, right)),
     )
-    with simulated_query(joined, Scratch(name="cached", path=tmp_path), progress=SILENT) as query:
-        for function, job, expected in runs:
+    functions = {name: load(f"{FUNCTIONS}/cached_and_numbered.py:{name}") for name, _, _ in runs}
+    with simulated_query(functions["joined"], Scratch(name="cached", path=tmp_path), progress=SILENT) as query:
+        for name, text, expected in runs:
             clear_folder(tmp_path)
-            ending, _, _ = follow(SimulatedQuery(function, query.scratch, query.session), Schedule(job=job))
-            anomalies = anomalies_of(ending, "append", job=job)
-            found = ending.failure, [each.oracle for each in anomalies if each.oracle != EARLY]
-            assert expected == found, (function.name, job)
+            schedule = parse(text if "=kill" in text or text == "no-fault" else f"{text} no-fault")
+            ending, _, _ = follow(SimulatedQuery(functions[name], query.scratch, query.session), schedule)
+            anomalies = anomalies_of(ending, "append", job=schedule.job)
+            found = [each.oracle for each in anomalies if each.oracle != EARLY]
+            assert ("", expected) == (ending.failure, found), (name, text)

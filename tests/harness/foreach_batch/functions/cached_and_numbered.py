@@ -1,4 +1,4 @@
-"""Functions that trust what Spark has cached, or how it numbers rows."""
+"""Functions that trust what Spark has cached, how it numbers rows, or which month it shows."""
 
 import json
 import uuid
@@ -31,6 +31,23 @@ def numbered(df, batch_id):
     rows = df.withColumn("id", functions.lit(batch_id << BITS) + functions.monotonically_increasing_id()).collect()
     known = json.loads(Path("rows.json").read_text()) if Path("rows.json").exists() else {}
     put("rows", {**known, **{row.id: [row.split, row.offset] for row in rows}})
+
+
+def by_month(df, batch_id):
+    """Wrong: a batch that comes again in the next month has another name."""
+    rows = df.withColumn("month", functions.date_format(functions.current_timestamp(), "yyyy-MM")).collect()
+    put_all(f"{rows[0].month}-{batch_id}", rows)
+
+
+def by_batch(df, batch_id):
+    """Right: the month is no part of a name."""
+    rows = df.withColumn("month", functions.date_format(functions.current_timestamp(), "yyyy-MM")).collect()
+    put_all(str(batch_id), rows)
+
+
+def put_all(name, rows):
+    put(f"{name}-ids", [[name]])
+    put(f"{name}-keys", [[name, row.split, row.offset] for row in rows])
 
 
 def put(name, content):
