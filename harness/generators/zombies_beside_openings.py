@@ -32,7 +32,8 @@ def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Sc
     unknown = evenly([zombie for zombie in zombies if zombie not in waited_for], ZOMBIES_MOST)
     beside_each = [_pauses_of_successor(campaign, zombie) for zombie in unknown]
     later = [_pauses_in_later_commits(campaign, replace(zombie, job=ZOMBIE_LATE_JOB)) for zombie in unknown]
-    yield from in_turn([_before_the_leader_opens(campaign), *beside_each, *later])
+    yield from in_turn([_before_the_leader_opens(campaign), *beside_each])
+    yield from in_turn(later)
 
 
 def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:
@@ -46,8 +47,9 @@ def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[S
 def _pauses_in_later_commits(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:
     """The successor pauses before each line of the first commit after its opening."""
     (stop,), run = zombie.faults, campaign.run_traced(zombie)
-    commit = within(_of(run, stop.actor), "notify_complete", "pause", calls_skipped=1)
-    yield from (replace(zombie, faults=(stop, fault)) for fault in commit)
+    if not run.resumed_early:
+        commit = within(_of(run, stop.actor), "notify_complete", "pause", calls_skipped=1)
+        yield from (replace(zombie, faults=(stop, fault)) for fault in commit)
 
 
 def _before_the_leader_opens(campaign: CampaignView) -> Iterator[Schedule]:
