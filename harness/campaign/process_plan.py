@@ -33,7 +33,7 @@ from sinkproof.generators import (
 from sinkproof.generators.deaths_beside_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_after_errors, zombies_and_deaths, zombies_waited_for
-from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
+from sinkproof.generators.zombies_beside_successors import zombies_beside_successors
 from sinkproof.subject.numbers_in_code import long_wait_seconds
 
 PART_SECONDS_MOST: Final = 30.0  # hundreds of schedules, or some dozens where the sink uses a slow library
@@ -136,8 +136,8 @@ HIGH_YIELD: Final[Plan] = (
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
     ),
     Stage(
-        name="zombies that go on while their successor opens",
-        schedules=lambda campaign: zombies_beside_openings(campaign, waited_for=campaign.shown.waited_for),
+        name="zombies that go on while their successor opens or commits",
+        schedules=lambda campaign: zombies_beside_successors(campaign, waited_for=campaign.shown.waited_for),
         seconds_most=PART_SECONDS_MOST,
         needs=(Need.FOREIGN_CODE,),
     ),

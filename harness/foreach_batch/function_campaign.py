@@ -248,7 +248,7 @@ class SimulatedFunctionCampaign(Campaign):
     def outages(self) -> Iterator[Schedule]:
         self.results.notes.append(
             "the clock of Spark's JVM shows the true time; where the code names it (current_date, current_timestamp), "
-            "its time zone is moved by a day, and a column of the month or the hour of it by 31 days and 70 minutes"
+            "its time zone is moved by a day, and columns of which only a part is taken by 31 days and 70 minutes"
         )
         for number, fault in enumerate(self.usual.experiments_and_last_times()):
             if number >= OUTAGES_LEAST and self.deadline.over:

@@ -23,10 +23,10 @@ SETS_A_ZONE: Final = re.compile(r"\s*set\s+(?:time\s+zone|spark\.sql\.session\.t
 ASKED: Final = re.compile(
     r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b|(?<!date\.)(?<!datetime\.)\bnow\("
 )
-# Nothing else in the code depends on a clock that shows a month more: what compares times has a day only.
-FORMATS_THE_TIME: Final = re.compile(
-    r"\b(?:date_format|year|quarter|month|weekofyear|hour|minute|trunc|date_trunc)\("
-    r"\s*(?:['\"]\w+['\"],\s*)?(?:\w+\.)?(?:current_date|current_timestamp|curdate|localtimestamp|now)\("
+NOW: Final = r"(?:\w+\.)?\b(?:current_date|current_timestamp|curdate|localtimestamp|now)\("
+READS_NOW: Final = re.compile(NOW)
+TAKES_A_PART: Final = re.compile(
+    r"\b(?:date_format|year|quarter|month|weekofyear|hour|minute|trunc|date_trunc)\(\s*(?:['\"]\w+['\"],\s*)?" + NOW
 )
 A_MONTH: Final = "interval 31 days"
 A_MONTH_AND_AN_HOUR: Final = f"{A_MONTH} 70 minutes"
@@ -39,7 +39,8 @@ LATER: Final = {
 @contextmanager
 def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool) -> Iterator[None]:
     """The next day, or the one before, also if the function sets a zone. Only where the code of `files` names the
-    clock: zones also change how times of rows are written. Where it takes the month or the hour of it, both are others.
+    clock: zones also change how times of rows are written. Where it only takes parts of the time, the month and the
+    hour are others, too; code that compares times has the day alone.
     """
     if not any(map(asks_spark_for_the_time, files)):
         yield
@@ -50,7 +51,7 @@ def day_of_spark(session: SparkSession, files: Collection[str], *, is_next: bool
     try:
         with ExitStack() as stack:
             stack.enter_context(zone_kept(session, ZONES[is_next]))
-            if is_next and any(map(formats_the_time, files)):
+            if is_next and takes_parts_of_the_time_only(files):
                 stack.enter_context(columns_a_month_later())
             yield
     finally:
@@ -129,6 +130,7 @@ def asks_spark_for_the_time(path: str) -> bool:
     return ASKED.search(Path(path).read_text(errors="replace")) is not None
 
 
-@cache
-def formats_the_time(path: str) -> bool:
-    return FORMATS_THE_TIME.search(Path(path).read_text(errors="replace")) is not None
+def takes_parts_of_the_time_only(files: Collection[str]) -> bool:
+    texts = [Path(path).read_text(errors="replace") for path in files]
+    parts, all_reads = (sum(len(each.findall(text)) for text in texts) for each in (TAKES_A_PART, READS_NOW))
+    return 0 < parts == all_reads

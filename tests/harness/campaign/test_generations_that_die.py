@@ -16,7 +16,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.zombies_and_deaths import successors_that_all_die
-from sinkproof.generators.zombies_beside_openings import zombies_beside_openings
+from sinkproof.generators.zombies_beside_successors import zombies_beside_openings
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 

@@ -24,16 +24,31 @@ OTHER_FIRST: Final = ("open",)
 CALLS_OF_ZOMBIES: Final = ("snapshot", "notify_complete")
 
 
+def zombies_beside_successors(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
+    """First beside openings, where most is decided."""
+    yield from zombies_beside_openings(campaign, waited_for=waited_for)
+    yield from zombies_beside_later_commits(campaign, waited_for=waited_for)
+
+
 def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Schedule] = ()) -> Iterator[Schedule]:
     """In turn, so that a short budget covers some of each zombie. `waited_for`: zombies of which it is known that their
     successors wait for what they hold.
     """
-    zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, "notify_complete", "stop")]
-    unknown = evenly([zombie for zombie in zombies if zombie not in waited_for], ZOMBIES_MOST)
-    beside_each = [_pauses_of_successor(campaign, zombie) for zombie in unknown]
-    later = [_pauses_in_later_commits(campaign, replace(zombie, job=ZOMBIE_LATE_JOB)) for zombie in unknown]
+    beside_each = (_pauses_of_successor(campaign, zombie) for zombie in _some(campaign, waited_for))
     yield from in_turn([_before_the_leader_opens(campaign), *beside_each])
-    yield from in_turn(later)
+
+
+def zombies_beside_later_commits(
+    campaign: CampaignView, *, waited_for: Collection[Schedule] = ()
+) -> Iterator[Schedule]:
+    """Likewise, where the successor commits what is new."""
+    late = [replace(zombie, job=ZOMBIE_LATE_JOB) for zombie in _some(campaign, waited_for)]
+    yield from in_turn(_pauses_in_later_commits(campaign, zombie) for zombie in late)
+
+
+def _some(campaign: CampaignView, waited_for: Collection[Schedule]) -> list[Schedule]:
+    zombies = [Schedule((fault,)) for fault in within(campaign.traced_baseline, "notify_complete", "stop")]
+    return evenly([zombie for zombie in zombies if zombie not in waited_for], ZOMBIES_MOST)
 
 
 def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:

@@ -1,0 +1,115 @@
+"""A zombie commits between what its successor reads and the moment at which it is fenced; or both go on side by side
+after that, and share a temporary file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sinkproof.campaign.process_campaign import ProcessCampaign
+from sinkproof.campaign.process_plan import PROCESS_PLAN
+from sinkproof.campaign.results import CampaignResults
+from sinkproof.campaign.stage import Stage
+from sinkproof.execution.process_runner import process_runner
+from sinkproof.generators.interleavings import zombies_within_commits_much_later
+from sinkproof.generators.zombies_beside_successors import zombies_beside_later_commits
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, ZOMBIE_LATE_JOB
+
+SINKS: Final = Path(__file__).parents[2] / "support" / "epochs_in_table.py"
+SCHEDULES_MOST: Final = 24  # then come lines at which the successor holds the lock that the zombie waits for
+STAGE: Final = "zombies that go on while their successor opens or commits"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "oracles"), [("ReadsFirst", {"O2"}), ("FencesFirst", set())])
+def test_what_is_read_before_the_fence_may_change_until_then(name: str, oracles: set[str], tmp_path: Path) -> None:
+    (stage,) = (stage for stage in PROCESS_PLAN if stage.name == STAGE)
+    assert stage.schedules is not None
+    find = stage.schedules
+    first = replace(stage, schedules=lambda campaign: islice(find(campaign), SCHEDULES_MOST))
+    with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results, should_stop=lambda results: False).carry_out([first])
+    assert oracles == {finding.oracle for finding in results.findings if finding.claimed}
+    assert results.coverage.runs > SCHEDULES_MOST
+
+
+SINK = """
+import json
+import os
+
+from sinkproof import Claim
+
+class Staged:
+    def __init__(self, folder): self.folder, self.rows, self.pending = folder, [], {}
+    def open(self, context):
+        self.me, self.generation = context.subtask, context.generation
+        for subtask, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                self.publish(f"part-{subtask}-{checkpoint}", rows)
+    def write(self, batch): self.rows += [(row.split, row.offset, row.key, row.value) for row in batch]
+    def snapshot(self, checkpoint):
+        self.pending[checkpoint], self.rows = self.rows, []
+        return json.dumps([*self.pending.items()]).encode()
+    def notify_complete(self, checkpoint):
+        for ready in [each for each in self.pending if each <= checkpoint]:
+            self.publish(f"part-{self.me}-{ready}", self.pending.pop(ready))
+    def publish(self, name, rows):
+        temporary = self.folder / NAME_OF_TEMPORARY
+        temporary.write_text(json.dumps(rows))
+        os.replace(temporary, self.folder / name)
+
+class Of:
+    claims = Claim.EXACTLY_ONCE
+    def sink(self, scratch): return Staged(scratch.path)
+    def committed(self, scratch):
+        for part in scratch.path.glob("part-*"):
+            yield from json.loads(part.read_text())
+"""
+SHARED, OWN = 'f"{self.me}.new"', 'f"{self.me}-{self.generation}.new"'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("temporary", "found"), [(SHARED, {"O1", "O2"}), pytest.param(OWN, set(), marks=pytest.mark.longer)]
+)
+def test_a_shared_temporary_file_has_the_rows_of_a_later_part(temporary: str, found: set[str], tmp_path: Path) -> None:
+    file, scratch = tmp_path / "staged.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
+    file.write_text(SINK.replace("NAME_OF_TEMPORARY", temporary))
+    scratch.path.mkdir()
+    with process_runner(load(f"{file}:Of"), scratch) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([Stage(name="side by side", schedules=zombies_beside_later_commits)])
+    assert found == {finding.oracle for finding in results.findings} - {"O9"}
+    assert {f"job={ZOMBIE_LATE_JOB}"} >= {finding.schedule.split()[0] for finding in results.findings}
+    assert results.coverage.runs > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kept", "zombies"), [(1000, 16), (1300, 0)])
+def test_zombies_go_on_hundreds_of_checkpoints_later_where_as_many_notes_may_be_kept(
+    kept: int, zombies: int, tmp_path: Path
+) -> None:
+    """Two subtasks leave one note each in each of six hundred checkpoints. The commit has more than sixteen places."""
+    file, scratch = tmp_path / "keeping.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
+    many_lines = "def publish(self, name, rows):\n" + "        self.last = name\n" * 20
+    source = SINK.replace("NAME_OF_TEMPORARY", OWN).replace("def publish(self, name, rows):\n", many_lines)
+    file.write_text(f"NOTES_KEPT = {kept}\n{source}")
+    scratch.path.mkdir()
+    with process_runner(load(f"{file}:Of"), scratch) as runner:
+        campaign = ProcessCampaign(runner, CampaignResults(contract=runner.contract, shell="process"))
+        campaign.prepare()
+        jobs = [schedule.job for schedule in zombies_within_commits_much_later(campaign)]
+    assert zombies == jobs.count(HUNDREDS_OF_CHECKPOINTS_JOB)
+
+
+def test_errors_in_reused_processes_come_before_what_needs_more_than_one_fault() -> None:
+    names = [stage.name for stage in PROCESS_PLAN]
+    assert names.index("errors in reused processes") < names.index("repeated errors")
