@@ -27,7 +27,7 @@ from sinkproof.foreach_batch.function_campaign import (
     SimulatedFunctionCampaign,
 )
 from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.seen_by_spark import SETTING, day_of_spark
+from sinkproof.foreach_batch.seen_by_spark import SETTING, day_of_spark, takes_parts_of_the_time_only
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
@@ -72,6 +72,23 @@ def test_a_day_passes_where_the_code_asks_spark_for_it(code: str, zones: tuple[s
             seen.append(session.get(SETTING))
         assert "UTC" == session.get(SETTING)
     assert zones == tuple(seen)
+
+
+@pytest.mark.parametrize(
+    ("code", "parts_only"),
+    [
+        ("F.date_format(F.current_timestamp(), 'yyyy-MM')", True),
+        ("F.date_trunc('hour', now())", True),
+        ("month(current_date()) + hour(F.now())", True),
+        ("F.hour(F.now()); df.filter(F.col('at') > F.current_timestamp() - week)", False),
+        ("F.date_format('at', 'yyyy-MM')", False),
+    ],
+)
+def test_a_month_passes_where_code_takes_parts_of_the_time_and_compares_none(
+    code: str, parts_only: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "function.py").write_text(code)
+    assert parts_only is takes_parts_of_the_time_only([str(tmp_path / "function.py")])
 
 
 @pytest.mark.parametrize("said", ["SET TIME ZONE UTC", " set spark.sql.session.timeZone = UTC", ""])
