@@ -8,7 +8,7 @@ from sinkproof.campaign.stage import WALL_CLOCK_STAGE
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.reports.coverage_text import WALL
 from sinkproof.subject.clocks_in_code import reads_of_wall_clock
-from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
+from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in, retentions_in
 
 CALLED: Final = ("sink", "foreach_batch")  # kinds of subjects of which single calls can fail
 
@@ -21,7 +21,8 @@ def expiring(subject: SubjectProgress) -> str:
     if contract.expires_after is not None:
         return ""
     files = subject.own_code.files
-    for place in (*expiries_in(files, subject.lines_passed), *expiries_beside(files)):
+    places = [*expiries_in(files, subject.lines_passed), *expiries_beside(files), *retentions_in(files)]
+    for place in places:
         return (
             f"{place} sets an expiry at a server, or goes by its clock, which is not moved: no run has reached it. "
             "Let `maintain(scratch)` of the contract remove what has expired by then, see CONTRACT.md"

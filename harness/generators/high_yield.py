@@ -36,7 +36,13 @@ from sinkproof.generators.rare import (
     no_notifications_then_death,
     several_messages,
 )
-from sinkproof.subject.numbers_in_code import chunk_sizes, factors_apart, widths_of_padded_numbers
+from sinkproof.reference_engine.dataflow.key_groups import KEY_GROUPS
+from sinkproof.subject.numbers_in_code import (
+    chunk_sizes,
+    factors_apart,
+    factors_of_packed,
+    widths_of_padded_numbers,
+)
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     DAYLIGHT_SAVING_JOB,
@@ -90,6 +96,7 @@ DEADLY_JOBS: Final = (OUTAGE_JOB, REBATCHED_JOB, CLOCK_SKEW_JOB, UNALIGNED_JOB, 
 RARE_ONCE: Final = (EMPTY_BATCHES_JOB, MANY_KEYS_JOB, *REFUSABLE_ROWS, LONG_IDLE_JOB)
 SIZES_MOST: Final = 6
 MANY_SPLITS, SUBTASKS_OF_THREE_DIGITS = 40, 102
+MANY_SUBTASKS, BEYOND = 12, 2  # other jobs have twelve; that many more than there is room for
 WIDTHS: Final = range(1, 7)  # of numbers padded with zeros that a schedule can make the ids of checkpoints exceed
 LONG_DEATHS: Final = (7, 11)  # of which checkpoint's decision, of twelve
 
@@ -280,9 +287,12 @@ def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
     deaths = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
     yield Schedule((deaths[0],), ids=SEVEN_DIGITS)
     yield Schedule(tuple(deaths), ids=SIXTEEN_BITS)
-    widths = widths_of_padded_numbers(campaign.runner.files)
-    if 2 in widths and not campaign.has_breakable_service:
-        yield Schedule((deaths[0],), job=subtasks_name(SUBTASKS_OF_THREE_DIGITS))
+    files = campaign.runner.files
+    widths = widths_of_padded_numbers(files)
+    if not campaign.has_breakable_service:
+        full = {each + BEYOND for each in factors_of_packed(files, MANY_SUBTASKS, KEY_GROUPS - BEYOND)}
+        full |= {SUBTASKS_OF_THREE_DIGITS} if 2 in widths else set()
+        yield from (Schedule((deaths[0],), job=subtasks_name(subtasks)) for subtasks in sorted(full))
     for width in widths:
         if width in WIDTHS:
             yield from (Schedule(faults, ids=10**width - 2) for faults in ((), *((death,) for death in deaths)))

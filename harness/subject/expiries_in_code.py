@@ -1,5 +1,5 @@
 """Where a sink's own code sets an expiry at a server, or goes by its clock: in calls of clients, statements of CQL and
-SQL, scripts of Redis; and in files of such statements beside it.
+SQL, scripts of Redis, settings of topics and queues; and in files of such statements beside it.
 
 The clocks of servers and databases are not moved, so no run reaches what happens then. Unless a contract says so, it is
 not examined.
@@ -37,6 +37,9 @@ CLOCK: Final = (
     r"|\b(?:current_timestamp|sysdate)\b|'now')"
 )
 BY_CLOCK: Final = re.compile(rf"\bWHERE\b.*(?:[<>]=?[^<>]{{0,60}}?{CLOCK}|{CLOCK}.*[<>])", re.IGNORECASE | re.DOTALL)
+RETENTIONS: Final = frozenset({"retention.ms", "x-expires", "x-message-ttl", "MessageRetentionPeriod"})
+RETENTION_GIVEN: Final = re.compile(r"\bretention\.ms\s*=\s*[0-9]")  # `kafka-topics.sh --config retention.ms=86400000`
+ENDLESS: Final = "-1"
 STATEMENTS: Final = (".cql", ".lua", ".sql")
 COMMENT: Final = re.compile(r"(?:--|//).*")
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -45,6 +48,27 @@ FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def expiries_in(files: Mapping[str, str], executed: Set[str]) -> list[str]:
     """Points of executed lines. `files`: path -> name in points; `executed`: points."""
     return executed_points(files, executed, lines_in=_places)
+
+
+def retentions_in(files: Mapping[str, str]) -> list[str]:
+    """Settings of topics and queues after which messages are deleted, as places such as `topics.py:3`. They count in
+    lines that no attempt executes, too: topics are often made before the job. `files`: path -> name in points.
+    """
+    return [f"{name}:{line}" for path, name in files.items() for line in _retentions(Path(path).read_bytes())]
+
+
+@lru_cache(maxsize=FILES_KNOWN_MOST)
+def _retentions(source: bytes) -> Sequence[int]:
+    return sorted({line for node in ast.walk(ast.parse(source)) for line in _retention_lines(node)})
+
+
+def _retention_lines(node: ast.AST) -> Iterator[int]:
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value in RETENTIONS and ast.unparse(value).strip("'\"") != ENDLESS:
+                yield key.lineno
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and RETENTION_GIVEN.search(node.value):
+        yield node.lineno
 
 
 def expiries_beside(files: Mapping[str, str]) -> list[str]:

@@ -52,6 +52,7 @@ PADDED: Final = re.compile(r"%0(\d{1,2})d|:0>?(\d{1,2})[d}]|\b(?:zfill|rjust)\((
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 SHIFT_MOST: Final = 63
 WHOLE: Final = re.compile(r"[1-9][0-9_]*|0[xXbB][0-9a-fA-F_]+")
+PACKING: Final = (ast.Add, ast.BitOr)
 GROWING_FAST: Final = (ast.LShift, ast.Pow)
 COMPUTED: Final[Mapping[type[ast.operator], Callable[..., int]]] = {
     ast.Add: operator.add,
@@ -142,6 +143,23 @@ def factors_in(files: Collection[str], least: int, most: int) -> list[int]:
 def factors_apart(files: Collection[str], *, known: Collection[int] = ()) -> list[int]:
     """The largest few, for jobs of which the offsets of two splits are so far apart. `known`: what another job has."""
     return [each for each in factors_in(files, FACTOR_LEAST, FACTOR_MOST) if each not in known][:FACTORS_MOST]
+
+
+def factors_of_packed(files: Collection[str], least: int, most: int) -> list[int]:
+    """What the second of two packed numbers has room for, `checkpoint * 100 + subtask`, `checkpoint << 6 | subtask`."""
+    found = frozenset[int]().union(*map(_packed_in, files))
+    return [each for each in found if least <= each <= most]
+
+
+@cache
+def _packed_in(path: str) -> frozenset[int]:
+    tree = ast.parse(Path(path).read_bytes())
+    named = _named_numbers(tree)
+    sums = [each for each in ast.walk(tree) if isinstance(each, ast.BinOp) and isinstance(each.op, PACKING)]
+    parts = [side for each in sums for side in (each.left, each.right) if isinstance(side, ast.BinOp)]
+    sides = [side for part in parts if isinstance(part.op, ast.Mult) for side in (part.left, part.right)]
+    sides += [ast.BinOp(ast.Constant(1), ast.LShift(), part.right) for part in parts if _is_shift(part)]
+    return frozenset(value for side in sides if (value := _value(side, named)) is not None)
 
 
 @cache

@@ -1,4 +1,6 @@
-"""Sinks that name by their subtask what they stage, in two digits: of three, one prefix begins with another."""
+"""Sinks that name by their subtask what they stage. In two digits: of three, one prefix begins with another. Packed
+with the id of the checkpoint: beyond the room that it has, it is that of another subtask and of the next checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from uuid import uuid4
 
 from sinkproof import Batch, Claim, Context, Scratch
 
@@ -50,11 +53,60 @@ class StagedByName(StagedByPrefix):
     end_of_subtask = "-"
 
 
+class Packed:
+    """Rows are staged in the state. `room`: how many subtasks have numbers of their own."""
+
+    room = 100
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[Any] = []
+        self.pending: dict[int, list[Any]] = {}  # number -> rows
+
+    def open(self, context: Context) -> None:
+        self.subtask = context.subtask
+        for _, state in context.restored:
+            for number, rows in json.loads(state):
+                self.publish(number, rows)
+
+    def write(self, batch: Batch) -> None:
+        self.rows += [[row.split, row.offset] for row in batch]
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.pending[checkpoint_id * self.room + self.subtask] = self.rows
+        self.rows = []
+        return json.dumps([*self.pending.items()]).encode()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        for number in [number for number in self.pending if number // self.room <= checkpoint_id]:
+            self.publish(number, self.pending.pop(number))
+
+    def publish(self, number: int, rows: Sequence[Any]) -> None:
+        published = self.folder / f"{number}.json"
+        if not published.exists():
+            partial = self.folder / f"{uuid4()}.partial"
+            partial.write_text(json.dumps(rows))
+            partial.rename(published)
+
+
+class PackedByBits(Packed):
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        self.pending[(checkpoint_id << 6) + self.subtask] = self.rows
+        self.rows = []
+        return json.dumps([*self.pending.items()]).encode()
+
+    room = 64
+
+
+class PackedWithRoom(Packed):
+    room = 1000
+
+
 class Prefixes:
     claims = Claim.EXACTLY_ONCE
-    made: ClassVar[type[StagedByPrefix]] = StagedByPrefix
+    made: ClassVar[type[Packed | StagedByPrefix]] = StagedByPrefix
 
-    def sink(self, scratch: Scratch) -> StagedByPrefix:
+    def sink(self, scratch: Scratch) -> Packed | StagedByPrefix:
         return self.made(scratch.path)
 
     def committed(self, scratch: Scratch) -> Iterator[Sequence[Any]]:
@@ -64,3 +116,15 @@ class Prefixes:
 
 class Names(Prefixes):
     made = StagedByName
+
+
+class Hundreds(Prefixes):
+    made = Packed
+
+
+class Bits(Prefixes):
+    made = PackedByBits
+
+
+class Thousands(Prefixes):
+    made = PackedWithRoom

@@ -33,6 +33,8 @@ WRAPPED = f"ids=20893 {DEATH} checkpoint.persist.after#2=kill-job"
         (f"{SUBJECTS}:ThirtyTwoBits", f"{SUBJECTS}:FortyEightBits", "simulated", f"job={APART} no-fault", {"O1"}),
         (f"{SUBJECTS}:CutOffsets", f"{SUBJECTS}:FortyEightBits", "simulated", f"job={APART} no-fault", {"O1"}),
         (f"{PADDED}:Prefixes", f"{PADDED}:Names", "simulated", f"job=made-subtasks-102 {DEATH}", {"O1", "O6"}),
+        (f"{PADDED}:Hundreds", f"{PADDED}:Thousands", "simulated", f"job=made-subtasks-102 {DEATH}", {"O1"}),
+        (f"{PADDED}:Bits", f"{PADDED}:Thousands", "process", f"job=made-subtasks-66 {DEATH}", {"O1"}),
         (f"{SUBJECTS}:SixteenBits", f"{SUBJECTS}:SixtyFourBits", "process", WRAPPED, {"O1", "O6"}),
         (f"{SUBJECTS}:Years", f"{SUBJECTS}:Days", "process", "job=leap-day no-fault", {"O1", "O6"}),
     ],
@@ -52,6 +54,17 @@ def test_campaigns_go_beyond_these_boundaries(tmp_path: Path) -> None:
     assert {*usual, *apart} <= {*plain}
     assert f"job=made-apart-{1 << 48} no-fault" not in plain, "no log has so many rows"
     assert {*subtasks}.isdisjoint(plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("Hundreds", {"job=made-subtasks-102"}), ("Bits", {"job=made-subtasks-66"})]
+)
+def test_more_subtasks_than_a_packed_number_has_room_for(name: str, expected: set[str], tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.py"
+    code = {"Hundreds": "ROOM = 100\nmark = checkpoint * ROOM + subtask", "Bits": "mark = checkpoint << 6 | subtask"}
+    file.write_text(Path(PADDED.replace("padded_subtasks", "harmed_parts")).read_text() + code[name] + " if 0 else 0\n")
+    planned = _planned(f"{file}:PartFiles", tmp_path / "run")
+    assert expected == {str(each).split()[0] for each in planned if "job=made-subtasks" in str(each)}
 
 
 def _planned(name: str, folder: Path) -> list[Schedule]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in
+from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in, retentions_in
 
 BOTH = {"line(sink.py:4)", "line(sink.py:5)"}
 
@@ -105,3 +105,22 @@ def test_files_of_statements_that_the_code_names_are_looked_through(
     beside.parent.mkdir(exist_ok=True)
     beside.write_text(text)
     assert places == expiries_beside({str(file): "sink.py"})
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("topic = {'partitions': 1,\n 'retention.ms': str(DAY)}", [2]),
+        ("arguments = {'x-message-ttl': 60_000}", [1]),
+        ("run('kafka-topics.sh --create --config retention.ms=86400000')", [1]),
+        ("topic = {'retention.ms': '-1'}", []),
+        ("topic = {'retention.ms': -1, **others}", []),
+        ("run('kafka-topics.sh --create --config retention.ms=-1')", []),
+        ("print('set retention.ms of the topic')", []),
+    ],
+)
+def test_messages_that_a_broker_deletes_after_a_time_are_found(tmp_path: Path, code: str, lines: list[int]) -> None:
+    """Wherever they are set: a topic is often made before the job."""
+    file = tmp_path / "topics.py"
+    file.write_text(code + "\n")
+    assert [f"topics.py:{line}" for line in lines] == retentions_in({str(file): "topics.py"})

@@ -10,6 +10,7 @@ from sinkproof.subject.numbers_in_code import (
     chunk_sizes,
     counts_in_bytes,
     factors_in,
+    factors_of_packed,
     has_number_between,
     keeps_what_grows_elsewhere,
     long_wait_seconds,
@@ -40,6 +41,15 @@ def test_numbers_are_computed_from_names_for_them(tmp_path: Path) -> None:
     )
     assert {4095, 4096, 5000, 5001, 22} <= numbers_in(str(file))
     assert [1 << 22, 5001, 5000, 1 << 12, 4095] == factors_in([str(file)], 1000, 1 << 62)
+
+
+def test_room_of_a_packed_number_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(
+        "ROOM, BITS = 100, 6\na = checkpoint * ROOM + subtask; b = subtask | checkpoint << BITS; c = 16 * x + y\n"
+        "d = x * 50 * y; e = x << 4; f = x + 30; g = x * y + z; h = x - 90 * y; i = 1000 * x + y"
+    )
+    assert {16, 64, 100} == {*factors_of_packed([str(file)], 12, 126)}
 
 
 def test_permissions_are_no_numbers(tmp_path: Path) -> None:
