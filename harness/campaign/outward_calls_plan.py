@@ -10,10 +10,13 @@ from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.stage import Need, Plan, Stage
 from sinkproof.chaos.points import call_of
 from sinkproof.chaos.schedule import Schedule
-from sinkproof.generators import native_calls, single_faults
-from sinkproof.generators.fault_sites import first_of_each
+from sinkproof.generators import high_yield, native_calls, single_faults
+from sinkproof.generators.fault_sites import evenly, first_of_each
 from sinkproof.generators.zombies_and_deaths import zombies_with_one_session
+from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 
+KINDS_AT_NEW_CALLS: Final = ("kill", "stop")
+NEW_CALLS_MOST: Final = 12  # of one job
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
 
 
@@ -38,6 +41,21 @@ def lose_power_after_failed_forcing(campaign: ProcessCampaign) -> None:
         campaign.stop_if_asked()
         if failed.fired and not failed.restarts:
             campaign.run_schedules(native_calls.losses_after_failed_forcing(failed))
+
+
+def strike_calls_of_unusual_rows(campaign: ProcessCampaign) -> None:
+    """Where only rows that are unusual in some way lead, such as a value that is too long for its place: a run of each
+    such job shows the calls.
+    """
+    usual = campaign.run_watched()
+    campaign.stage.cut = campaign.why_not_watched(usual)
+    if campaign.stage.cut:
+        return
+    for schedule in high_yield.without_faults(campaign):
+        if schedule.job != LARGE_BATCHES_JOB:  # its calls have a stage of their own
+            unusual = campaign.run_watched(schedule=schedule)
+            new = native_calls.after_new_calls(unusual, usual, kinds=KINDS_AT_NEW_CALLS)
+            campaign.run_schedules(evenly(new, NEW_CALLS_MOST))
 
 
 OUTWARD_CALLS: Final[Plan] = (
@@ -113,6 +131,12 @@ NATIVE_CODE: Final[Plan] = (
     Stage(
         name="kill, pause and zombie between outward calls of large batches, kill between those of recoveries",
         explore=ProcessCampaign.strike_new_calls,
+        needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
+        required=True,
+    ),
+    Stage(
+        name="kill and zombie between outward calls that only unusual rows lead to",
+        explore=strike_calls_of_unusual_rows,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
     ),

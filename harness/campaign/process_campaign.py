@@ -58,7 +58,7 @@ OF_TRUE_TIME: Final = {
 LONG_JOBS: Final = (HUNDREDS_OF_CHECKPOINTS_JOB, FAR_LARGER_DATA_JOB)
 STOPS_TRACED: Final = ("open.before", "fence.before", "write.before", "snapshot.before", "notify_complete.before")
 NEW_AMONG_MANY_MOST: Final = 4  # a run takes seconds for each call that only hundreds of checkpoints lead to
-LARGE_CALLS_SECONDS_MOST: Final = 90.0  # a batch of hundreds of requests takes seconds, for each of its schedules
+LARGE_CALLS_MOST, LARGE_CALLS_SECONDS_MOST = 60, 60.0  # of hundreds of requests, each schedule takes seconds
 TIMES_AT_A_CALL: Final = 2  # a run that does not meet the call at its place is void, and is made once more
 DEATHS_TRACED: Final = ("write.after", "pre_commit.after", "snapshot.after", "checkpoint.persist.after", "commit.after")
 
@@ -135,7 +135,7 @@ class ProcessCampaign(CampaignInProcesses):
     def look_for_native_calls(self) -> None:
         """One watched run: are there outward calls that no line explains?"""
         outward, recorded = self.results.coverage.outward, self.run_watched()
-        outward.is_native, outward.unwatched = True, self._why_not_watched(recorded)
+        outward.is_native, outward.unwatched = True, self.why_not_watched(recorded)
         if outward.unwatched:
             outward.own_modules = own_native_modules(map(Path, self.runner.files))
         else:
@@ -169,17 +169,18 @@ class ProcessCampaign(CampaignInProcesses):
     def strike_new_calls(self) -> None:
         """Those of much data, and those of a recovery with several checkpoints to commit."""
         usual = self.run_watched()
-        self.stage.cut = self._why_not_watched(usual)
+        self.stage.cut = self.why_not_watched(usual)
         if self.stage.cut:
             return
         for job in lines_never_run.jobs_of_large_writes(self.runner.files, uses_server=bool(usual.peers)):
             began = now()
             new = native_calls.after_new_calls(self.run_watched(schedule=Schedule(job=job)), usual)
-            self.run_schedules(self._in_time(new, LARGE_CALLS_SECONDS_MOST, each=now() - began))
+            few, each = evenly(new, LARGE_CALLS_MOST), now() - began
+            self.run_schedules(self._in_time(few, LARGE_CALLS_SECONDS_MOST, each=each))
         recovery = self.run_watched(schedule=Schedule(interleavings.death_with_several_to_commit(self)))
         self.run_schedules(native_calls.after_new_calls(recovery, usual, kinds=("kill",)))
 
-    def _why_not_watched(self, recorded: RunResult) -> str:
+    def why_not_watched(self, recorded: RunResult) -> str:
         return why_not_watched(recorded, claims=self.contract.claims)
 
     def _watched(self, schedule: Schedule) -> RunResult:
@@ -228,7 +229,7 @@ class ProcessCampaign(CampaignInProcesses):
 
     def lose_power_without_help(self) -> None:
         recorded, power = self.run_watched(keeps_forced=True), self.results.coverage.power
-        power.unwatched = self._why_not_watched(recorded)
+        power.unwatched = self.why_not_watched(recorded)
         if not power.unwatched:
             losses = native_calls.power_losses(recorded)
             losses += native_calls.power_losses_at_steps(self.run(Schedule(job=SPARSE_JOB)))
@@ -280,9 +281,8 @@ class ProcessCampaign(CampaignInProcesses):
     def _strike_new_calls_in(self, job: str) -> None:
         """Where only this job leads: what is old is removed, or put together; what is large is written in pieces."""
         usual, many = map(self._watched, (Schedule(), Schedule(job=job)))
-        if not (self._why_not_watched(usual) or self._why_not_watched(many)):
-            new = native_calls.after_new_calls(many, usual, kinds=("kill",))
-            self.run_schedules(evenly(new, NEW_AMONG_MANY_MOST))
+        if not (self.why_not_watched(usual) or self.why_not_watched(many)):
+            self.run_schedules(evenly(native_calls.after_new_calls(many, usual, kinds=("kill",)), NEW_AMONG_MANY_MOST))
 
     def _give_up(self, jobs: Sequence[str]) -> None:
         if jobs:

@@ -86,7 +86,6 @@ class ProcessRunner(ScheduleRunner):
         self.host: AttemptHost | None = None
         self.service = ServiceToKill(self.scratch.services)
         self.host_files_are_target = False  # what attempts keep on their own hosts is what a reader sees
-        self.locked_at: set[str] = set()  # points: suspended there, an attempt holds a lock that a reader waits for
 
     def new_host(self, job: Job) -> AttemptHost:
         wall_clock = self.wall_clock_of(job)
@@ -170,7 +169,7 @@ class ProcessRunner(ScheduleRunner):
             observer.reading = self.target.unforced.by_the_engine
         host, strategy = self.host, gives_up_soon if made.job.patient else made.job.restart
         assert host is not None
-        observer.suspended_at, observer.locked_at = host.suspended_at, self.locked_at
+        observer.suspended_at, observer.suspended = host.suspended_at, lambda: [each.pid for each in host.suspended]
         host.looks_for_handlers = not schedule.faults
         most = HANGS_MOST if self.call_seconds_most == self.hang_seconds else 1
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host, most=most))

@@ -72,6 +72,7 @@ class ScheduleRunner:
         self.contract, self.scratch = contract, replace(scratch, clock=self.seconds)
         self.target = ContractTarget(contract, self.scratch)
         self._running: Simulation | None = None
+        self.locked_at: set[str] = set()  # points: suspended there, an attempt holds a lock that a reader waits for
         self.attach: Callable[[Simulation, Observer], None] | None = None  # called before each run
         self.ledgers = {name: Ledger(source) for name, source in INPUTS.items()}
         self.ordered = Claim.ORDER_PER_KEY in contract.claims
@@ -181,6 +182,7 @@ class ScheduleRunner:
         """
         job, ledger = named_job(schedule.job), self.ledger(schedule.job)
         observer = Observer(self.contract, self.scratch, ledger, files=self.files)
+        observer.locked_at = self.locked_at
         storage = storage or MemoryCheckpointStorage(generation=FIRST_GENERATION - 1 + schedule.ids)
         made = shell(job, self.new_host(job), storage=storage, watcher=observer, schedule=schedule, target=self.target)
         self._running = made
@@ -220,6 +222,8 @@ class ScheduleRunner:
         if self.attach is not None:
             self.attach(simulation, observer)
         self.play(simulation, trace_lines=trace_lines)
+        if observer.has_ended_suspended:  # the reader waited for it; it does not read there again
+            return self.run(schedule, trace_lines=trace_lines, concurrent_reader=concurrent_reader)
         result = self.result_of(schedule, simulation, observer)
         result = replace(result, read_concurrently=True) if concurrent_reader else result
         concerned = not schedule.faults or not COORDINATOR_FAULTS.isdisjoint(fault.kind for fault in schedule.faults)

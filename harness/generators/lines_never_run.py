@@ -19,16 +19,14 @@ from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.combinations import crash_loops
+from sinkproof.generators.deaths_beside_programs import START_PROGRAMS
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
-from sinkproof.subject.names_in_code import has_name
+from sinkproof.subject.names_in_code import counts_in_bytes, has_name, keeps_what_grows_elsewhere, makes_digests
 from sinkproof.subject.numbers_in_code import (
-    counts_in_bytes,
     has_number_between,
-    keeps_what_grows_elsewhere,
-    makes_digests,
 )
-from sinkproof.subject.user_code import own_native_modules
+from sinkproof.subject.user_code import imports_packages, own_native_modules
 from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     EMPTY_BATCHES_JOB,
@@ -44,11 +42,26 @@ from sinkproof.workload.job_names import (
     TWELVE_SINKS_JOB,
 )
 from sinkproof.workload.job_plans import FAILURES_TOLERATED
-from sinkproof.workload.rows import DOZENS_OF_CHECKPOINTS, HUNDREDS_OF_CHECKPOINTS, LARGE_BATCH_ROWS, MANY_CHECKPOINTS
+from sinkproof.workload.rows import (
+    BATCHES_PER_CHECKPOINT,
+    DOZENS_OF_CHECKPOINTS,
+    FAR_LARGER_BATCH_ROWS,
+    HUNDREDS_OF_CHECKPOINTS,
+    LARGE_BATCH_ROWS,
+    MANY_CHECKPOINTS,
+)
 
 Schedules = Callable[[], Iterator[Schedule]]
 LATE_DEATHS: Final = 5
-FOREIGN_LIBRARIES: Final = ("CDLL", "PyDLL", "LoadLibrary", "dlopen", "FFI")  # code that is neither Python nor a module
+FOREIGN_LIBRARIES: Final = (
+    "CDLL",
+    "PyDLL",
+    "cdll",
+    "pydll",
+    "LoadLibrary",
+    "dlopen",
+    "FFI",
+)  # code that is neither Python nor a module
 DOZENS_SECONDS_MOST: Final = 8.0  # ten times as many checkpoints take ten times as long
 NOTIFIED: Final = "notify_complete.before"
 DEATHS: Final = {"kill-job": (DECIDED, NOTIFIED)}
@@ -150,6 +163,7 @@ def _after_its_faults(run: RunResult, kind: str) -> Iterator[Fault]:
 # Chunks of up to 100 rows: `large-batches` has twelve; of up to 600: `many-chunks`; then as many as a sink gets in all.
 # Windows of up to ten checkpoints: `zombie-very-late`, where the zombie goes on when twelve more are complete.
 BUCKETS_MOST: Final = 1 << 24  # among so many buckets, hundreds get two of the 120,000 rows of far larger data
+LARGE_ROWS: Final = BATCHES_PER_CHECKPOINT * FAR_LARGER_BATCH_ROWS  # of a part, in one large checkpoint
 BYTES: Final = 1 << 16, 1 << 23  # buffers and pieces of these sizes are reached by large values; larger ones are not
 MORE_DATA: Final = (  # numbers in the code, the least and the most, from which on it may matter
     ((MANY_CHECKPOINTS - 1, HUNDREDS_OF_CHECKPOINTS), hundreds_of_checkpoints),
@@ -178,11 +192,14 @@ def more_data(files: Collection[str]) -> list[Schedules]:
 
 
 def jobs_of_large_writes(files: Collection[str], *, uses_server: bool) -> list[str]:
-    """Where all rows come in one checkpoint, a log of unknown code may be large enough for its next segment, and a
-    client may cut what it sends to a server.
+    """Where all rows come in one checkpoint, code may write what is large otherwise: a log of unknown code its next
+    segment, a library a file of its own, a client several requests; or a number in the code says from where on.
     """
-    is_known = files and not has_name(files, *FOREIGN_LIBRARIES) and not own_native_modules(map(Path, files))
-    return [LARGE_BATCHES_JOB] if is_known and not uses_server else [LARGE_BATCHES_JOB, ONE_LARGE_CHECKPOINT_JOB]
+    is_known = files and not has_name(files, *FOREIGN_LIBRARIES, *START_PROGRAMS)
+    paths = [Path(file) for file in files]
+    is_plain = is_known and not own_native_modules(paths) and not imports_packages(paths)
+    is_small = is_plain and not uses_server and not has_number_between(files, LARGE_BATCH_ROWS + 1, LARGE_ROWS)
+    return [LARGE_BATCHES_JOB] if is_small else [LARGE_BATCHES_JOB, ONE_LARGE_CHECKPOINT_JOB]
 
 
 def jobs_with_new_calls(files: Collection[str]) -> list[str]:

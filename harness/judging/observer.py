@@ -5,19 +5,23 @@ In some runs it also reads while the sinks run: at every point where the target 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.error_text import described
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.lines import line_on_stack
 from sinkproof.chaos.points import AROUND_CALLS, CALLED_FROM, COORDINATOR_POINTS, is_line
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.altered_rows import shows_more
 from sinkproof.judging.checkpoint_rows import CheckpointRows, is_marked
 from sinkproof.judging.oracle import Observation
+from sinkproof.judging.patience import within
 from sinkproof.reference_engine.checkpointing.visible_rows import beyond, changed_by_zombie
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed, UnreadableTarget
 from sinkproof.reports.document import SourceLine
@@ -37,6 +41,9 @@ STEPS: Final = frozenset({*AROUND_CALLS, *COORDINATOR_POINTS})
 DECISIONS_READ: Final = 60  # of a run: the target is read before each of these decisions, then before one in eight
 ONE_IN: Final = 8
 WAITED_SECONDS: Final = 1.0  # a reader that fails after that has waited for a lock
+# While an attempt is suspended. A reader that waits forever for a lock of it waits for no more than this, or some times
+# the longest reading before.
+WAITS_SECONDS_MOST, TIMES_LONGEST = 2.0, 5
 READS_MOST = 50  # until two readings are equal; a target that never comes to rest makes the run UNKNOWN
 
 
@@ -69,6 +76,10 @@ class Observer:
         self._before: Counter[Identity] | None = None
         self.suspended_at: Callable[[], str] = str  # the point at which an attempt is suspended now; "": none is
         self.locked_at: set[str] = set()  # such points at which a reader has waited for a lock: it waits there once
+        self.suspended: Callable[[], list[int]] = list  # pids
+        self.has_ended_suspended = False  # so that a reader which waited could go on
+        self._suspending = ""  # the point of such a fault
+        self._longest_reading = 0.0
         self.checkpoint_rows = CheckpointRows(ledger)
         self._atomic = Claim.ATOMIC_CHECKPOINT in contract.claims and contract.rows == "append"
         self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
@@ -83,12 +94,15 @@ class Observer:
         return self._read(self.contract.committed_rows)
 
     def _read(self, read: Callable[[Scratch], list[Any]]) -> list[Any] | None:
-        held_at, began = self.suspended_at(), now()
+        held_at, began = self.suspended_at() or self._suspending, now()
         if held_at in self.locked_at:
             return None
+        limit = max(WAITS_SECONDS_MOST, TIMES_LONGEST * self._longest_reading)
         try:
-            with self.reading():
-                return read(self.scratch)
+            with self.reading(), within(limit, otherwise=self._let_go) if held_at else nullcontext():
+                rows = read(self.scratch)
+            self._longest_reading = max(self._longest_reading, now() - began)
+            return rows
         except UnreadableTarget as error:
             why = str(error)
         except (ContractError, ReaderFailed, MemoryError):
@@ -96,9 +110,17 @@ class Observer:
         except Exception as error:  # the border to the user's reader
             why = described(error)
         self.observation.unreadable = why  # whether it matters is judged at the end
-        if held_at and now() - began > WAITED_SECONDS:
+        if held_at and now() - began > min(WAITED_SECONDS, limit):
             self.locked_at.add(held_at)
         return None
+
+    def _let_go(self) -> None:
+        """In another thread, which only sends signals."""
+        self.locked_at.add(self.suspended_at() or self._suspending)
+        for pid in self.suspended():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            self.has_ended_suspended = True
 
     def _read_without_points(self, simulation: RunningJob) -> list[Identity] | None:
         before, simulation.points_off = simulation.points_off, True
@@ -191,6 +213,8 @@ class Observer:
 
     def injecting(self, simulation: RunningJob, fault: Fault) -> None:
         self.observation.kinds.append(fault.kind)
+        if KINDS[fault.kind].suspends:
+            self._suspending = fault.point
         # Below the loop that delivered this event stands whichever attempt was suspended before.
         below = simulation.run.__func__.__code__  # type: ignore[attr-defined]
         line = simulation.host.struck_line or line_on_stack(self.files, above=below)
@@ -214,6 +238,7 @@ class Observer:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
         simulation.host.reap()
+        self._suspending = ""
         if simulation.target is not None:
             simulation.target.come_to_rest()
         read, last = self.is_up_to_date(), self._rows_read

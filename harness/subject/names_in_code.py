@@ -1,8 +1,12 @@
-"""Which names stand in a sink's own code: of variables, attributes and modules."""
+"""Which names stand in a sink's own code: of variables, attributes and modules.
+
+Those of digests, for example: two of many rows have the same short one.
+"""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from functools import cache
 from pathlib import Path
@@ -28,6 +32,20 @@ COMPUTED_IMPORTS: Final = (
     *("import_module", "__import__", "exec_module", "run_module", "run_path", "load_module", "iter_modules"),
     *("walk_packages", "entry_points", "load_entry_point"),
 )
+DIGESTS: Final = frozenset(
+    {
+        *("hash", "crc32", "crc_hqx", "adler32", "hexdigest", "digest", "hashlib", "uuid3", "uuid5"),
+        *("md5", "sha", "sha1", "sha2", "sha224", "sha256", "sha512", "blake2b", "blake2s", "murmurhash", "murmur3"),
+        *("xxhash", "xxhash64", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
+    }
+)
+DIGESTS_IN_SQL: Final = re.compile(r"\b(?:hash|hashtext|xxhash64|crc32|md5|sha1?|sha2|sha256)\(", re.IGNORECASE)
+IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
+GROWING: Final = re.compile(
+    r"\b(?:pf|bf|cf)\.?m?add\b|\b[bc]f\(\)|bloom|cuckoo|hyperloglog"
+    r"|\.[shz]?scan\(|['\"][shz]?scan\b|\blist_?objects|paginat|continuation_?token",
+    re.IGNORECASE,
+)
 LOCKS: Final = frozenset({"flock", "lockf", "FileLock"})
 STATUS: Final = frozenset({"code", "getcode", "ok", "status", "status_code"})  # of a reply of HTTP
 RETRYING: Final = frozenset({"backoff", "retry", "retries", "retrying", "Retry", "Retrying", "tenacity"})
@@ -37,6 +55,22 @@ LISTING: Final = frozenset({"listdir", "scandir", "iterdir", "glob", "iglob", "r
 def has_name(files: Collection[str], *names: str) -> bool:
     """Any of these."""
     return any(not _names_in(path).isdisjoint(names) for path in files)
+
+
+def makes_digests(files: Collection[str]) -> bool:
+    """In Python, or in SQL that stands in it."""
+    in_sql = (DIGESTS_IN_SQL.search(Path(path).read_text(errors="replace")) for path in files)
+    return has_name(files, *DIGESTS) or any(in_sql)
+
+
+def keeps_what_grows_elsewhere(files: Collection[str]) -> bool:
+    """In a set that is right with a probability only, or in one that is listed by pages."""
+    return any(GROWING.search(Path(path).read_text(errors="replace")) for path in files)
+
+
+def counts_in_bytes(files: Collection[str]) -> bool:
+    """What counts in one begins anew at 128 or 256."""
+    return has_name(files, *IN_A_BYTE)
 
 
 def sends_in_bulk(files: Collection[str]) -> bool:

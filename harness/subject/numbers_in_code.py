@@ -1,7 +1,6 @@
 """Which whole numbers stand in a sink's own code: its chunks, windows and limits may begin to matter there.
 
-They stand in its statements of SQL and defaults of settings, too, and in files of settings beside it. Digests matter
-likewise: two of many rows have the same short one.
+They stand in its statements of SQL and defaults of settings, too, and in files of settings beside it.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ import re
 import tokenize
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from types import CodeType
 from typing import Final, TypeGuard
 
-from sinkproof.subject.names_in_code import has_name, with_programs
+from sinkproof.subject.names_in_code import STATUS, with_programs
 
 CLOCKS: Final = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "timestamp", "total_seconds"}
@@ -31,23 +31,9 @@ WAIT_BY_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
-DIGESTS: Final = frozenset(
-    {
-        *("hash", "crc32", "crc_hqx", "adler32", "hexdigest", "digest", "hashlib", "uuid3", "uuid5"),
-        *("md5", "sha", "sha1", "sha2", "sha224", "sha256", "sha512", "blake2b", "blake2s", "murmurhash", "murmur3"),
-        *("xxhash", "xxhash64", "mmh3", "cityhash", "farmhash", "fnvhash", "siphash"),
-    }
-)
 CHUNK_LEAST, CHUNK_SIZES_MOST = 2, 2
 FACTOR_LEAST, FACTOR_MOST, FACTORS_MOST = 1 << 10, 1 << 46, 4  # no log has 2 ** 47 rows
-DIGESTS_IN_SQL: Final = re.compile(r"\b(?:hash|hashtext|xxhash64|crc32|md5|sha1?|sha2|sha256)\(", re.IGNORECASE)
 WITHOUT_DOCSTRINGS: Final = 2
-IN_A_BYTE: Final = frozenset({"c_byte", "c_int8", "c_ubyte", "c_uint8", "int8", "uint8"})
-GROWING: Final = re.compile(
-    r"\b(?:pf|bf|cf)\.?m?add\b|\b[bc]f\(\)|bloom|cuckoo|hyperloglog"
-    r"|\.[shz]?scan\(|['\"][shz]?scan\b|\blist_?objects|paginat|continuation_?token",
-    re.IGNORECASE,
-)
 PADDED: Final = re.compile(r"%0(\d{1,2})d|:0>?(\d{1,2})[d}]|\b(?:zfill|rjust)\((\d{1,2})\b")
 SETTINGS_LONGEST: Final = 100_000  # bytes: a larger file holds data
 SHIFT_MOST: Final = 63
@@ -61,6 +47,7 @@ COMPUTED: Final[Mapping[type[ast.operator], Callable[..., int]]] = {
     ast.LShift: operator.lshift,
     ast.Pow: operator.pow,
 }
+STATUSES_OF_HTTP: Final = frozenset(map(int, HTTPStatus))
 PORT, MODE, TIMEOUT = "port", "mode", "timeout"
 # Alone, and with signs that group digits: not in utf-16, 1970-01-01, 0.5, 127.0.0.1:8080, port=5432 or a name (v2000).
 IN_TEXT: Final = re.compile(r"(?<![\w.:/-])(?<!(?i:port)=)-?\d{1,9}(?:[_,]\d{3}){0,3}(?![\w.:/-])")
@@ -106,22 +93,6 @@ def _waits_by_name(path: str) -> frozenset[int]:
     """`LOCK_TIMEOUT = 15`, `wait(15)`, `SET lock_timeout = '15s'`, `GET_LOCK('name', 15)`."""
     found = WAIT_BY_NAME.findall(Path(path).read_text(errors="replace"))
     return frozenset(int(number) for numbers in found for number in numbers if number)
-
-
-def makes_digests(files: Collection[str]) -> bool:
-    """In Python, or in SQL that stands in it."""
-    in_sql = (DIGESTS_IN_SQL.search(Path(path).read_text(errors="replace")) for path in files)
-    return has_name(files, *DIGESTS) or any(in_sql)
-
-
-def keeps_what_grows_elsewhere(files: Collection[str]) -> bool:
-    """In a set that is right with a probability only, or in one that is listed by pages."""
-    return any(GROWING.search(Path(path).read_text(errors="replace")) for path in files)
-
-
-def counts_in_bytes(files: Collection[str]) -> bool:
-    """What counts in one begins anew at 128 or 256."""
-    return has_name(files, *IN_A_BYTE)
 
 
 def widths_of_padded_numbers(files: Collection[str]) -> list[int]:
@@ -216,9 +187,9 @@ def _value(node: ast.AST | None, named: Mapping[str, int]) -> int | None:
 def numbers_in(path: str) -> frozenset[int]:
     """Expressions of numbers, and of names for them, such as `5 * 1000` or `1 << BITS`, are computed; those in texts
     are found if they stand alone. What can count no rows is left out: milliseconds of a clock, the year of a date, a
-    port, a timeout, permissions, a docstring.
+    port, a status of HTTP, a timeout, permissions, a docstring.
     """
-    tree = _WithoutTimes().visit(ast.parse(Path(path).read_bytes(), path))
+    tree = _Counting().visit(ast.parse(Path(path).read_bytes(), path))
     named = _named_numbers(tree)
     computed = (_value(each, named) for each in ast.walk(tree) if isinstance(each, ast.BinOp))
     written = _numbers(compile(tree, path, "exec", dont_inherit=True, optimize=WITHOUT_DOCSTRINGS))
@@ -268,8 +239,23 @@ def _in_text(text: str) -> Iterator[int]:
     yield from (abs(int(re.sub("[_,]", "", found))) for found in IN_TEXT.findall(text))
 
 
-class _WithoutTimes(ast.NodeTransformer):
-    """Puts 0 for the 1000 of `time.time() * 1000`, for the year of `datetime(1970, 1, 1)`, and for ports."""
+class _Counting(ast.NodeTransformer):
+    """Puts 0 for what counts nothing: the 1000 of `time.time() * 1000`, the year of `datetime(1970, 1, 1)`, ports, and
+    the statuses of HTTP.
+    """
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if any(map(_is_status, (node.left, *node.comparators))):
+            node.comparators = [_nothing(each) if isinstance(each, ast.Constant) else each for each in node.comparators]
+        return node
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        """`(200, 404, 412)`"""
+        return _nothing(node) if node.elts and all(map(_is_code_of_http, node.elts)) else self.generic_visit(node)
+
+    def visit_Set(self, node: ast.Set) -> ast.AST:
+        return _nothing(node) if all(map(_is_code_of_http, node.elts)) else self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
@@ -304,6 +290,16 @@ class _WithoutTimes(ast.NodeTransformer):
         if getattr(node.func, "id", "") == "int" and isinstance(given, float) and given.is_integer():
             return ast.copy_location(ast.Constant(int(given)), node)  # `int(1e6)`
         return node
+
+
+def _is_status(node: ast.expr) -> bool:
+    """`reply.status`, `response.getcode()`, `status`."""
+    named = node.func if isinstance(node, ast.Call) else node
+    return getattr(named, "attr", getattr(named, "id", "")) in STATUS
+
+
+def _is_code_of_http(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in STATUSES_OF_HTTP
 
 
 def _is_port(target: ast.expr) -> bool:

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, distribution, packages_dist
 from pathlib import Path
 from typing import Any, Final
 
-from sinkproof.chaos.standard_library import INSTALLED, is_installed, is_standard
+from sinkproof.chaos.standard_library import INSTALLED, is_installed, is_library, is_standard
 
 STANDARD_WITH_CLOCK: Final = frozenset({"sqlite3"})  # of its own, in the standard library
 OURS: Final = "sinkproof"
@@ -85,6 +85,12 @@ def native_modules(files: Iterable[Path]) -> list[str]:
     loaded = ((name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items()))
     native = {name.partition(".")[0] for name, file in loaded if file.endswith(tuple(EXTENSION_SUFFIXES))}
     return sorted(imported & (native - sys.stdlib_module_names | STANDARD_WITH_CLOCK))
+
+
+def imports_packages(files: Iterable[Path]) -> bool:
+    """Whether one of these files imports what is installed and neither the standard library nor sinkproof."""
+    imported = {name.partition(".")[0] for file in files for name in _imports("", file)} - {OURS}
+    return any(name not in sys.stdlib_module_names and is_library(name) for name in imported)
 
 
 def own_native_modules(files: Iterable[Path]) -> list[str]:

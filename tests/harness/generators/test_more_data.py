@@ -66,9 +66,15 @@ def test_numbers_in_the_code_say_which_jobs_come(
 
 @pytest.mark.parametrize(
     ("text", "jobs"),
-    [("library = CDLL(path)", ["large-batches", "one-large-checkpoint"]), ("rows = 5000", ["large-batches"])],
+    [
+        ("library = CDLL(path)", ["large-batches", "one-large-checkpoint"]),
+        ("subprocess.run(['append', path])", ["large-batches", "one-large-checkpoint"]),
+        ("import pyarrow.parquet", ["large-batches", "one-large-checkpoint"]),
+        ("rows = 5000", ["large-batches", "one-large-checkpoint"]),
+        ("import json, sinkproof, other_sink; rows = 600", ["large-batches"]),
+    ],
 )
-def test_code_in_another_language_is_struck_where_much_comes_at_once(
+def test_code_that_may_write_otherwise_what_is_large_is_struck_there(
     text: str, jobs: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "sink.py").write_text(text)
@@ -92,6 +98,21 @@ def test_a_segment_that_only_much_data_fills_is_sealed_in_one_step_or_in_two(
         ProcessCampaign(runner, results).carry_out([stage for stage in NATIVE_CODE if "large batches" in stage.name])
     assert found == {finding.oracle for finding in results.findings if finding.claimed}
     assert all("one-large-checkpoint" in finding.schedule for finding in results.findings)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(("name", "found"), [("LongValues", {"O12"}), ("WholeLongValues", set())])
+def test_calls_that_only_unusual_rows_lead_to_are_struck(name: str, found: set[str], tmp_path: Path) -> None:
+    contract = load(f"{SUBJECTS.with_name('long_values_apart.py')}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="rows", path=tmp_path, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, results)
+        campaign.carry_out([stage for stage in NATIVE_CODE if "unusual rows" in stage.name])
+    assert found == {finding.oracle for finding in results.findings if finding.claimed}
+    assert all("job=long-values" in finding.schedule for finding in results.findings)
+    deaths = [schedule for schedule in campaign.tried if schedule.job == "long-values" and schedule.faults]
+    assert deaths
 
 
 def test_unknown_code_gets_all_jobs_with_more_data() -> None:

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.subject.names_in_code import counts_in_bytes, keeps_what_grows_elsewhere, makes_digests
 from sinkproof.subject.numbers_in_code import (
     chunk_sizes,
-    counts_in_bytes,
     factors_in,
     factors_of_packed,
     has_number_between,
-    keeps_what_grows_elsewhere,
     long_wait_seconds,
-    makes_digests,
     numbers_between,
     numbers_in,
     numbers_in_settings,
@@ -59,6 +57,15 @@ def test_permissions_are_no_numbers(tmp_path: Path) -> None:
     other = tmp_path / "other_sink.py"
     other.write_text("os.open(lock, os.O_CREAT, 0o644); os.mkdir(folder, 0o755); size = 493")
     assert {493} == {number for number in numbers_in(str(other)) if number > 1}
+
+
+def test_statuses_of_http_are_no_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(
+        "RETRIED = {429, 503}\nif reply.status not in (200, 404) or response.getcode() == 412 or status >= 500:\n"
+        "    size = 409\nif reply.status_code == codes.ok or count > 300 or kept in (404, 4040):\n    pass\n"
+    )
+    assert {404, 409, 300, 4040} == {number for number in numbers_in(str(file)) if number > 1}
 
 
 def test_numbers_that_are_used_like_the_size_of_a_part_come_first(tmp_path: Path) -> None:
