@@ -53,7 +53,10 @@ from sinkproof.chaos.faults.overlap_requests import OVERLAP
 from sinkproof.chaos.faults.pause_briefly import PAUSE
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.faults.repeat_notification import REPEAT
+from sinkproof.chaos.faults.reply_cut import REPLY_CUT
+from sinkproof.chaos.faults.request_delayed import REQUEST_DELAYED
 from sinkproof.chaos.faults.rewind_to_older_checkpoint import REWIND
+from sinkproof.chaos.faults.service_bad_gateway import BAD_GATEWAY
 from sinkproof.chaos.faults.service_gateway_timeout import GATEWAY_TIMEOUT
 from sinkproof.chaos.faults.service_kill import SERVICE_KILL
 from sinkproof.chaos.faults.service_pause import SERVICE_PAUSE
@@ -70,7 +73,8 @@ from sinkproof.chaos.faults.unanswered_call import UNANSWERED
 OWN_KINDS: Final[tuple[FaultKind[Any], ...]] = (
     *(KILL_JOB, KILL, KILL_HALFWAY, KILL_WORKER, KILL_EXECUTOR, TERMINATE, TERMINATE_LATER),
     *(STOP, HANG, OVERLAP, MEET, PAUSE),
-    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, ITEMS_REJECTED, SOME_REJECTED, LATE_REPLY, CLOSED),
+    *(ERROR, UNANSWERED, UNAVAILABLE, THROTTLED, GATEWAY_TIMEOUT, BAD_GATEWAY, ITEMS_REJECTED, SOME_REJECTED),
+    *(LATE_REPLY, REPLY_CUT, REQUEST_DELAYED, CLOSED),
     *(SILENT, BLACK_HOLE, REFUSED_STATEMENT, LOCK_TIMEOUT, SHORT_WRITE, KILL_PROGRAM, LOSE, DECLINE),
     *(LATE, REPEAT, LAND, FAIL, DEPOSE, CANCEL, DRAIN, REWIND, FORGET),
     *(CLOCK_FORWARD, CLOCK_BACK, EXPIRE, MAINTAIN, LOSE_POWER, LOSE_BYTES, LOSE_NAMES),

@@ -6,7 +6,7 @@ Only where the harness itself intercepts what is sent: requests of Python over T
 
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
-from sinkproof.chaos.socket_points import POINT, Closed
+from sinkproof.chaos.requests.socket_points import POINT, Closed
 
 
 def inject(shell: FaultableShell) -> None:

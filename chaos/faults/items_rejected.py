@@ -8,7 +8,7 @@ that answer in this way: BatchWriteItem, PutRecords, PutRecordBatch and SendMess
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.faults.service_unavailable import applies
-from sinkproof.chaos.socket_points import ItemsRejected
+from sinkproof.chaos.requests.socket_points import ItemsRejected
 
 
 def inject(shell: FaultableShell) -> None:

@@ -8,7 +8,7 @@ a timeout of the connection. Elsewhere nothing happens.
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.faults.service_unavailable import applies
-from sinkproof.chaos.socket_points import ReplyTooLate
+from sinkproof.chaos.requests.socket_points import ReplyTooLate
 
 
 def inject(shell: FaultableShell) -> None:

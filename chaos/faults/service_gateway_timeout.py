@@ -5,7 +5,7 @@ the status 504. Clients that take each answer by an error for a request that was
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.faults.service_unavailable import applies
-from sinkproof.chaos.socket_points import GatewayTimeout
+from sinkproof.chaos.requests.socket_points import GatewayTimeout
 
 
 def inject(shell: FaultableShell) -> None:

@@ -5,7 +5,7 @@ and does not carry it out. Clients that look for errors of the server alone (500
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.faults.service_unavailable import applies
-from sinkproof.chaos.socket_points import Throttled
+from sinkproof.chaos.requests.socket_points import Throttled
 
 
 def inject(shell: FaultableShell) -> None:

@@ -7,7 +7,7 @@ and is no request goes through.
 
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
-from sinkproof.chaos.socket_points import POINT, Unavailable
+from sinkproof.chaos.requests.socket_points import POINT, Unavailable
 
 
 def applies(actor: str, point: str) -> bool:

@@ -7,7 +7,7 @@ The same requests as for items_rejected.py; one with a single item is rejected.
 from sinkproof.chaos.faults.fault_kind import FaultKind
 from sinkproof.chaos.faults.fault_target import FaultableShell
 from sinkproof.chaos.faults.service_unavailable import applies
-from sinkproof.chaos.socket_points import SomeRejected
+from sinkproof.chaos.requests.socket_points import SomeRejected
 
 
 def inject(shell: FaultableShell) -> None:

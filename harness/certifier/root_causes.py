@@ -170,6 +170,9 @@ SITUATIONS: Final = {
     EQUAL_ROWS_JOB: "rows that differ in nothing but their offsets are taken for one",
 }
 
+SENT_AGAIN: Final = (
+    "a request is sent again after {}, though it may have been carried out: let the target recognize the second one"
+)
 SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last ones
     ("stop", "pause"): (
         "what a successor reads is changed by its predecessor before that is fenced: fence first, then read what is "
@@ -206,9 +209,12 @@ SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last o
     ),
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
     ("throttled",): "a reply with the status 429 is overlooked, or mistaken: its request was not carried out",
-    ("gateway-timeout",): (
-        "a request is sent again after a reply with the status 504, though it may have been carried out: let the "
-        "target recognize the second one"
+    ("gateway-timeout",): SENT_AGAIN.format("a reply with the status 504"),
+    ("bad-gateway",): SENT_AGAIN.format("a reply with the status 502"),
+    ("reply-cut",): "what has come of a reply is taken for all of it: compare it with the length that its head says",
+    ("request-delayed",): (
+        "a request that was given up, and sent again, arrives after later ones, and the target takes it: let it refuse "
+        "what is older than what it has, by a version or a condition"
     ),
     ("items-rejected",): "a reply of a bulk request has the status 200, and what it says of each item is overlooked",
     ("some-rejected",): "of a bulk request some items were rejected: the reply says which, and others are sent again",

@@ -169,7 +169,8 @@ class ProcessRunner(ScheduleRunner):
             observer.reading = self.target.unforced.by_the_engine
         host, strategy = self.host, gives_up_soon if made.job.patient else made.job.restart
         assert host is not None
-        observer.suspended_at, observer.suspended = host.suspended_at, lambda: [each.pid for each in host.suspended]
+        observer.suspended_at = host.suspended_at
+        observer.held = lambda: [attempt.pid for attempt in host.suspended or host.living]
         host.looks_for_handlers = not schedule.faults
         most = HANGS_MOST if self.call_seconds_most == self.hang_seconds else 1
         made.job = replace(made.job, restart=lambda: Patience(strategy(), host, most=most))

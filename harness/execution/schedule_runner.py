@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, Self
 from zlib import crc32
 
 from sinkproof.chaos.lines import LineTracer, file_points
+from sinkproof.chaos.requests.socket_points import POINT as SENDS
 from sinkproof.chaos.schedule import STANDARD, Schedule
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.chaos.wall_clock import WallClock
 from sinkproof.execution.contract_host import ContractHost, ContractTarget
 from sinkproof.execution.run_result import RunResult, restarts_in

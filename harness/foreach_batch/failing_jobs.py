@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.points import is_line, line_point
+from sinkproof.chaos.requests.socket_points import RAISED_AT_CALLS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.socket_points import RAISED_AT_CALLS
 from sinkproof.foreach_batch.certifying_query import (
     BEFORE_BATCH,
     ERROR,

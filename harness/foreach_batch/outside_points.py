@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Final
 
 from sinkproof.chaos.lines import file_points
-from sinkproof.chaos.socket_points import socket_points
+from sinkproof.chaos.requests.socket_points import socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 
 NOT_OF_FUNCTIONS: Final = frozenset(

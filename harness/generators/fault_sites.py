@@ -16,7 +16,7 @@ from sinkproof.subject.reachable_lines import handles_timeouts
 if TYPE_CHECKING:
     from sinkproof.execution.run_result import RunResult
 
-REFUSALS: Final = ("unavailable", "throttled", "gateway-timeout")  # of HTTP, by a status
+OF_HTTP: Final = ("unavailable", "throttled", "gateway-timeout", "bad-gateway", "reply-cut")
 DECIDED: Final = "checkpoint.persist.after"
 KINDS_AT_CALLS: Final = ("error", "unanswered")  # before a call to the target, and after it
 SINK: Final = "sink[0]"  # the calls of all subtasks can fail in the same ways
@@ -30,7 +30,8 @@ def faults_of_replies(files: Collection[str]) -> Iterator[str]:
     yield "closed"
     if handles_timeouts(files) or tries_again(files):
         yield "late-reply"
-    yield from REFUSALS if has_name(files, *HTTP) else ()
+        yield from ("request-delayed",) if has_name(files, *HTTP) else ()
+    yield from OF_HTTP if has_name(files, *HTTP) else ()
     if sends_in_bulk(files):
         yield from ("items-rejected", "some-rejected")
 

@@ -7,9 +7,9 @@ from typing import Final
 from sinkproof.chaos.faults import KINDS, POWER_LOSSES
 from sinkproof.chaos.faults.fault_kind import HOSTS, PROCESSES, SERVICES
 from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_system_call
+from sinkproof.chaos.requests.socket_points import RAISED
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.chaos.services.inside_run import is_inside_service
-from sinkproof.chaos.socket_points import RAISED
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.subject.contract import Contract
 from sinkproof.workload.job_names import (

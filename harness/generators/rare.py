@@ -13,8 +13,8 @@ from typing import Final
 from sinkproof.chaos.faults import POWER_LOSSES
 from sinkproof.chaos.lines import FILE_READ
 from sinkproof.chaos.points import is_line
+from sinkproof.chaos.requests.socket_points import POINT as SENDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, places, spread

@@ -7,8 +7,8 @@ from typing import Final
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_line
+from sinkproof.chaos.requests.socket_points import POINT as SENDS
 from sinkproof.chaos.schedule import Fault
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import in_turn, passes
 from sinkproof.generators.native_calls import BEFORE_CALLS

@@ -14,8 +14,8 @@ from math import inf
 from typing import Final
 
 from sinkproof.chaos.points import AROUND_CALLS, is_interior, is_line
+from sinkproof.chaos.requests.socket_points import POINT as SENDS
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn, passes, spread

@@ -25,6 +25,8 @@ suspended for long
 long waits       (a job) What sleeps wakes up after a hundredth of the time. A sink that polls for minutes gives up, by
                  an error, after seconds, before others, or a server, have done what it waits for; the job ends with its
                  second failure. Judged as after expire.
+short-write      A disk that is full may leave half of what a library makes when it is used first. A job that can never
+                 begin, and says so by errors, has lost nothing before its first checkpoint is complete.
 short-write, kill-job
                  The job died when half of a record was written. A reader may refuse such a record by an error: rows
                  that it does not come to are not lost silently. One that leaves it out has to find all rows.
@@ -56,7 +58,8 @@ MAY_FAIL: Final = frozenset(
         *(OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG, LONG_WAITS),
     }
 )
-TORN: Final = frozenset({"short-write", "kill-job"})
+SHORT_WRITE: Final = "short-write"
+TORN: Final = frozenset({SHORT_WRITE, "kill-job"})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
 
 
@@ -69,6 +72,8 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
     if kinds & REWINDS:
         left = [each for each in left if each.oracle == "O12" or (each.oracle == "O1" and seen.finished)]
     if kinds & MAY_FAIL and not seen.finished:
+        left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
+    if SHORT_WRITE in kinds and not (seen.finished or seen.has_checkpoint):
         left = [each for each in left if each.oracle not in OF_LOUD_FAILURES]
     if kinds >= TORN and seen.unreadable:
         left = [each for each in left if each.oracle != "O1"]

@@ -76,7 +76,7 @@ class Observer:
         self._before: Counter[Identity] | None = None
         self.suspended_at: Callable[[], str] = str  # the point at which an attempt is suspended now; "": none is
         self.locked_at: set[str] = set()  # such points at which a reader has waited for a lock: it waits there once
-        self.suspended: Callable[[], list[int]] = list  # pids
+        self.held: Callable[[], list[int]] = list  # pids of suspended attempts, or else of all
         self.has_ended_suspended = False  # so that a reader which waited could go on
         self._suspending = ""  # the point of such a fault
         self._longest_reading = 0.0
@@ -85,21 +85,23 @@ class Observer:
         self._complete = contract.optional("complete") if Claim.HONEST_MARKERS in contract.claims else None
         self._reads_in_between = self._atomic or self._complete is not None
 
-    def read(self) -> list[Identity] | None:
-        """What is visible now; None where the reader fails: before the first row there may be nothing to read."""
-        return self._read(self.contract.committed)
+    def read(self, *, held_at: str = "") -> list[Identity] | None:
+        """What is visible now; None where the reader fails: before the first row there may be nothing to read.
+        `held_at`: the point at which an attempt waits for the end of this reading; it may hold a lock there.
+        """
+        return self._read(self.contract.committed, held_at=held_at)
 
     def read_rows(self) -> list[Any] | None:
         """The same, as the reader gives the rows."""
         return self._read(self.contract.committed_rows)
 
-    def _read(self, read: Callable[[Scratch], list[Any]]) -> list[Any] | None:
-        held_at, began = self.suspended_at() or self._suspending, now()
+    def _read(self, read: Callable[[Scratch], list[Any]], *, held_at: str = "") -> list[Any] | None:
+        held_at, began = self.suspended_at() or self._suspending or held_at, now()
         if held_at in self.locked_at:
             return None
         limit = max(WAITS_SECONDS_MOST, TIMES_LONGEST * self._longest_reading)
         try:
-            with self.reading(), within(limit, otherwise=self._let_go) if held_at else nullcontext():
+            with self.reading(), within(limit, otherwise=lambda: self._let_go(held_at)) if held_at else nullcontext():
                 rows = read(self.scratch)
             self._longest_reading = max(self._longest_reading, now() - began)
             return rows
@@ -114,10 +116,10 @@ class Observer:
             self.locked_at.add(held_at)
         return None
 
-    def _let_go(self) -> None:
+    def _let_go(self, held_at: str) -> None:
         """In another thread, which only sends signals."""
-        self.locked_at.add(self.suspended_at() or self._suspending)
-        for pid in self.suspended():
+        self.locked_at.add(held_at)
+        for pid in self.held():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             self.has_ended_suspended = True
@@ -237,6 +239,7 @@ class Observer:
     def ended(self, simulation: RunningJob) -> None:
         seen = self.observation
         seen.finished, seen.failure = simulation.finished, simulation.failure
+        seen.has_checkpoint = simulation.storage.latest() is not None
         simulation.host.reap()
         self._suspending = ""
         if simulation.target is not None:

@@ -63,6 +63,7 @@ class Observation:
     evidence: tuple[str, ...] = ()  # errors that the target reports, read where rows are wrong; they decide nothing
     finished: bool = True
     failure: str = ""
+    has_checkpoint: bool = True  # a complete one: its rows are promised
 
 
 def judge(

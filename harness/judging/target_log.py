@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.clock import now
 from sinkproof.chaos.faults import KINDS
-from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_line
+from sinkproof.chaos.points import AROUND_CALLS, COORDINATOR_POINTS, is_interior, is_line
 from sinkproof.chaos.schedule import Fault
 from sinkproof.judging.observer import STEPS, Observer
 from sinkproof.reports.at_target.target_record import RowSeen, TargetChange, TargetRecord
@@ -67,7 +67,7 @@ class TargetLog:
         self._version = observer.contract.optional("version")
         self._turn: _Turn | None = None
         self._acting: Key = (0, 0)
-        self._call = ""
+        self._call = self._held_at = ""
         self._suspended: dict[Key, str] = {}  # with the call in which it was suspended
         self._passed = self._readings = self._turns_left_out = 0
         self._reading_seconds = 0.0
@@ -80,6 +80,7 @@ class TargetLog:
     # -- what the run calls ---------------------------------------------------------------------------
 
     def at_point(self, simulation: Simulation, point: str) -> None:
+        self._held_at = point if is_interior(point) else ""
         if self._beside is not None:
             self._beside(simulation, point)
         call, _, side = point.partition(".")
@@ -92,6 +93,7 @@ class TargetLog:
 
     def injecting(self, simulation: Any, fault: Fault) -> None:
         key, before = simulation.actor, simulation.points_off
+        self._held_at = fault.point if is_interior(fault.point) else ""
         simulation.points_off = True
         self._look(simulation, key, is_step=True, ahead=1)  # the fault is in the history already
         rows = self._read_anyway() if self._reads_no_more else self._rows
@@ -128,6 +130,7 @@ class TargetLog:
         self.observer.resumed(simulation, actor)
 
     def ended(self, simulation: Any) -> None:
+        self._held_at = ""
         self._look(simulation, self._acting, is_step=True)
         self._close_turn()
         self._files_in_the_end = self._files  # a quiet recovery may follow, which belongs to no attempt of the run
@@ -221,8 +224,10 @@ class TargetLog:
         return self._readings > READINGS_MOST or self._reading_seconds > READING_SECONDS_MOST
 
     def _read_anyway(self) -> Counter[Identity]:
+        if self._held_at and self.observer.locked_at:  # within its calls the sink holds a lock that a reader waits for
+            return self._rows
         unreadable, began = self.observer.observation.unreadable, now()
-        rows = self.observer.read()
+        rows = self.observer.read(held_at=self._held_at)
         self._reading_seconds += now() - began
         self.observer.observation.unreadable = unreadable
         return self._rows if rows is None else Counter(rows)

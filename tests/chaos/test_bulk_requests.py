@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.bulk_requests import begins_one, is_whole, rejection
+from sinkproof.chaos.requests.bulk_requests import begins_one, is_whole, rejection
 
 PUT = {"PutRequest": {"Item": {"id": {"S": "0/1"}}}}
 OVERLOADED = {"ErrorCode": "ServiceUnavailableException", "ErrorMessage": "injected: slow down"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.bulk_requests_in_part import in_part, lacks_more
+from sinkproof.chaos.requests.bulk_requests_in_part import in_part, lacks_more
 
 LINES = [
     {"create": {"_id": "0"}},

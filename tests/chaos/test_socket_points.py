@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from sinkproof.chaos.lines import Unanswered
-from sinkproof.chaos.socket_points import (
+from sinkproof.chaos.requests.socket_points import (
     OTHER_ENDS,
     Closed,
     GatewayTimeout,

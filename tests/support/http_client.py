@@ -2,7 +2,9 @@
 TriedFiveTimes. Wrong, as a status is no exception: Unchecked, CheckedForErrorsOfTheServer, UncheckedFirst, which takes
 any status but 200 for "not there", and CheckedThenSentAgain, which takes each error of a server for a request that was
 not carried out. InBulkUnchecked does not look at what a reply of 200 says of each document, LastAgain only at how many
-were rejected (right: RejectedAgain), and GivesUpAfterFiveTimes does so without a word.
+were rejected (right: RejectedAgain), and GivesUpAfterFiveTimes does so without a word. ListedByLine looks for a part in
+a list that may end too early (right: ListedAsAWhole), and PutAgainAsAWhole sends all that it has under one name, and
+again when its time is over (right: PutAgain).
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from http.client import HTTPConnection
+from collections.abc import Iterable, Iterator, Sequence
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
 from own_server import OwnServer, port_of
 from parts_of_checkpoints import PartsOfCheckpoints
 
-from sinkproof import Claim, Scratch
+from sinkproof import Claim, Context, Scratch
 
 SERVER: Final = [sys.executable, "-S", str(Path(__file__).with_name("http_server_of_parts.py"))]  # without packages
 
@@ -125,6 +127,54 @@ class PostsAgain(PostsParts):
         return super().ask(method, part, body=body) if status >= 500 else status
 
 
+class PostsUnlessListed(PostsParts):
+    def ask(self, method: str, part: str, *, body: str | None = None) -> int:
+        if method == "POST":
+            return super().ask(method, part, body=body)
+        connection = HTTPConnection("127.0.0.1", self.port)
+        connection.request("GET", "/names")
+        with connection.getresponse() as response:
+            names = [line.strip() for line in self.lines(response)]
+        connection.close()
+        return 200 if f"/{part}".encode() in names else 404
+
+    def lines(self, response: HTTPResponse) -> Iterable[bytes]:
+        return response
+
+
+class PostsUnlessListedAsAWhole(PostsUnlessListed):
+    def lines(self, response: HTTPResponse) -> Iterable[bytes]:
+        return response.read().splitlines()
+
+
+class PutsAgain(PutsParts):
+    def publish(self, name: str, rows: list[Any]) -> None:
+        for _ in range(3):
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=600)
+            try:
+                connection.request("PUT", f"/{name}", json.dumps(rows))
+                with connection.getresponse() as response:
+                    response.read()
+                    return self.checked(response.status)
+            except TimeoutError:
+                continue
+            finally:
+                connection.close()
+        raise ConnectionError("no reply")
+
+
+class PutsAllAgain(PutsAgain):
+    """Only what this attempt knows of, so a restart alone may show what is committed twice."""
+
+    def open(self, context: Context) -> None:
+        self.all: list[Any] = []
+        super().open(context)
+
+    def publish(self, name: str, rows: list[Any]) -> None:
+        self.all += rows
+        super().publish(f"{self.context.subtask}-{self.context.generation}", self.all)
+
+
 class PutsFiveTimes(PutsParts):
     """It waits longer each time, 15 seconds in all."""
 
@@ -197,6 +247,22 @@ class CheckedThenSentAgain(Checked):
 
 class UncheckedFirst(Checked):
     made = PostsUnlessTold
+
+
+class ListedByLine(Checked):
+    made = PostsUnlessListed
+
+
+class ListedAsAWhole(Checked):
+    made = PostsUnlessListedAsAWhole
+
+
+class PutAgain(Checked):
+    made = PutsAgain
+
+
+class PutAgainAsAWhole(Checked):
+    made = PutsAllAgain
 
 
 class TriedFiveTimes(Checked):

@@ -47,6 +47,9 @@ class PartsHandler(BaseHTTPRequestHandler):
         self.reply(200 if self.path in self.parts else 404)
 
     def do_GET(self) -> None:
+        if self.path == "/names":
+            self.reply(200, text="".join(f"{name}\n" for name in self.parts).encode())
+            return
         self.reply(200, text=json.dumps([row for rows in list(self.parts.values()) for row in rows]).encode())
 
     def log_message(self, *arguments: object) -> None:

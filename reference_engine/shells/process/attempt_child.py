@@ -37,9 +37,9 @@ from sinkproof.chaos.processes.process_wide_state import (
     stay_in_subjects_state,
 )
 from sinkproof.chaos.program_points import program_points
+from sinkproof.chaos.requests.socket_points import RAISED_AT_CALLS, socket_points
 from sinkproof.chaos.shared.lines_of_children import marking
 from sinkproof.chaos.shared.point_journal import Journal
-from sinkproof.chaos.socket_points import RAISED_AT_CALLS, socket_points
 from sinkproof.chaos.sqlite_points import sqlite_points
 from sinkproof.chaos.system_calls.seccomp_filter import put_on
 from sinkproof.chaos.wall_clock import WallClock

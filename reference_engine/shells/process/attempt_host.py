@@ -226,7 +226,7 @@ class AttemptHost(ABC):
         self.resumed_early = False  # a suspended attempt of this run, as another one waited
         self.looks_for_handlers = self.handles_sigterm = False  # whether an attempt of this run does so
         self.window: Window = no_window  # entered around each call of a sink, with its name
-        self._living: list[ProcessAttempt] = []
+        self.living: list[ProcessAttempt] = []
         self._leaving: list[ProcessAttempt] = []
 
     @property
@@ -246,7 +246,7 @@ class AttemptHost(ABC):
 
     def adopt(self, attempt: AnyAttempt, *, generation: int) -> AnyAttempt:
         attempt.generation = generation
-        self._living.append(attempt)
+        self.living.append(attempt)
         return attempt
 
     def kill(self, sink: Sink) -> None:
@@ -255,7 +255,7 @@ class AttemptHost(ABC):
         self.end(sink)
 
     def end(self, attempt: ProcessAttempt) -> int:
-        known = attempt in self._living
+        known = attempt in self.living
         status = attempt.child.kill()
         if known:
             self.count(status)
@@ -267,8 +267,8 @@ class AttemptHost(ABC):
 
     def forget(self, attempt: ProcessAttempt) -> None:
         """The attempt is dead: its output is kept, its resources are released."""
-        if attempt in self._living:
-            self._living.remove(attempt)
+        if attempt in self.living:
+            self.living.remove(attempt)
             attempt.release()
 
     def terminate(self, sink: Sink, *, calls: int) -> bool:
@@ -285,7 +285,7 @@ class AttemptHost(ABC):
     def retire(self, sink: Sink) -> None:
         """The attempt was cancelled and has answered its last call: it exits by itself, and is reaped by `close`."""
         assert isinstance(sink, ProcessAttempt)
-        if sink in self._living:
+        if sink in self.living:
             sink.hang_up()
             self._leaving.append(sink)
 
@@ -313,7 +313,7 @@ class AttemptHost(ABC):
 
     def zombies_of(self, waiting: ProcessAttempt) -> list[ProcessAttempt]:
         """Attempts that live although this one, or another one of its generation, has replaced them."""
-        older = (each for each in self._living if each.generation < waiting.generation and not each.is_ending)
+        older = (each for each in self.living if each.generation < waiting.generation and not each.is_ending)
         return [each for each in older if each not in self.suspended and each not in self._leaving]
 
     def end_zombies_of(self, waiting: ProcessAttempt) -> bool:
@@ -344,6 +344,6 @@ class AttemptHost(ABC):
 
     def close(self) -> None:
         """Kills every attempt that is left; such kills do not count."""
-        for attempt in list(self._living):
+        for attempt in list(self.living):
             attempt.child.kill()
             self.forget(attempt)

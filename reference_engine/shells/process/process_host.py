@@ -98,7 +98,7 @@ class ProcessHost(WatchingHost):
     def retire(self, sink: Sink) -> None:
         """Before it exits, what the sink has left for the end of its process runs: faults strike there, too."""
         assert isinstance(sink, RemoteSink)
-        if sink in self._living:
+        if sink in self.living:
             with suppress(SinkError, AttemptEnded):
                 sink.call("exit")
         super().retire(sink)

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.faults.terminate_attempt import CALLS_LEFT
+from sinkproof.chaos.requests.socket_points import RAISED
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.chaos.socket_points import RAISED
 from sinkproof.reference_engine.shells.simulated.engine_faults import INJECTED, EngineFaults
 from sinkproof.reference_engine.shells.simulated.faulted_job import FaultedJob
 

@@ -23,7 +23,10 @@ from sinkproof.subject.scratch import Scratch
 SUBJECTS = Path(__file__).parents[2] / "support/http_client.py"
 
 
-REFUSALS = {"unavailable", "throttled", "gateway-timeout", "items-rejected", "some-rejected"}
+REFUSALS = {
+    *("unavailable", "throttled", "gateway-timeout", "bad-gateway", "items-rejected", "some-rejected"),
+    *("reply-cut", "request-delayed"),
+}
 STAGE = next(stage for stage in PROCESS_PLAN if stage.name.startswith("refused requests"))
 RUNS_LEAST = 10
 
@@ -48,6 +51,11 @@ def refused(*kinds: str) -> Stage:
         pytest.param("RejectedAgain", refused("items-rejected", "some-rejected"), set(), marks=pytest.mark.longer),
         pytest.param("InBulk", refused("items-rejected"), set(), marks=pytest.mark.longer),
         pytest.param("Checked", refused(*REFUSALS), set(), marks=pytest.mark.longer),
+        ("CheckedThenSentAgain", refused("bad-gateway"), {"O2"}),
+        ("ListedByLine", refused("reply-cut"), {"O2"}),
+        pytest.param("ListedAsAWhole", refused("reply-cut"), set(), marks=pytest.mark.longer),
+        ("PutAgainAsAWhole", refused("request-delayed"), {"O1", "O2"}),
+        pytest.param("PutAgain", refused("request-delayed", "bad-gateway"), set(), marks=pytest.mark.longer),
         pytest.param("CheckedFirst", refused("unavailable", "gateway-timeout"), set(), marks=pytest.mark.longer),
     ],
 )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.chaos.requests.socket_points import POINT as SENDS
 from sinkproof.chaos.schedule import Fault
-from sinkproof.chaos.socket_points import POINT as SENDS
 from sinkproof.generators.fault_sites import faults_of_replies
 from sinkproof.generators.requests_sent import REQUESTS_MOST, further_requests, requests
 from sinkproof.subject.names_in_code import sends_in_bulk

@@ -153,6 +153,22 @@ def test_most_faults_excuse_no_anomaly(kind: str) -> None:
     assert list(EVERY) == left([kind], *EVERY) == left([kind], *EVERY, finished=False)
 
 
+@pytest.mark.parametrize(
+    ("seen", "counts"),
+    [
+        (Observation(kinds=["short-write"], finished=False, has_checkpoint=False), ["O2"]),
+        (Observation(kinds=["short-write"], finished=False), ["O1", "O2", "O6"]),
+        (Observation(kinds=["short-write"], has_checkpoint=False), ["O1", "O2", "O6"]),
+        (Observation(kinds=["kill"], finished=False, has_checkpoint=False), ["O1", "O2", "O6"]),
+    ],
+)
+def test_a_job_that_a_full_disk_keeps_from_its_first_checkpoint_has_promised_nothing(
+    seen: Observation, counts: list[str]
+) -> None:
+    found = tuple(Anomaly(oracle=oracle, why="seen") for oracle in ("O1", "O2", "O6"))
+    assert counts == [anomaly.oracle for anomaly in still_promised(found, seen, claims=Claim.EXACTLY_ONCE)]
+
+
 @pytest.mark.parametrize("kind", ["rewind", "forget"])
 def test_a_rewind_excuses_all_but_a_loss_in_a_job_that_finishes(kind: str) -> None:
     assert ["O1"] == left([kind, "kill"], *EVERY)

@@ -19,9 +19,11 @@ from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from sinkproof.chaos.bulk_requests import begins_one, is_whole, rejection
-from sinkproof.chaos.bulk_requests_in_part import in_part, lacks_more
 from sinkproof.chaos.lines import Unanswered
+from sinkproof.chaos.requests import delayed_requests
+from sinkproof.chaos.requests.bulk_requests import END_OF_HEAD, begins_one, is_whole, rejection
+from sinkproof.chaos.requests.bulk_requests_in_part import in_part, lacks_more
+from sinkproof.chaos.requests.delayed_requests import HELD_BACK, NEXT, ON_ITS_WAY
 
 POINT: Final = "socket.send"
 METHODS: Final = ("send", "sendall")
@@ -70,6 +72,19 @@ class GatewayTimeout(RefusedRequest):
     body = "text/plain", b"gateway timeout\n"
 
 
+class BadGateway(GatewayTimeout):
+    status = "502 Bad Gateway"
+    body = "text/plain", b"bad gateway\n"
+
+
+class ReplyCut(OSError):
+    """Raised by `reach`: a request of HTTP is carried out, and the connection ends amid the body of its reply."""
+
+
+class RequestDelayed(OSError):
+    """Raised by `reach`: see delayed_requests.py. What is no request of HTTP that may change something is sent."""
+
+
 class ItemsRejected(OSError):
     """Raised by `reach`: see bulk_requests.py. What is no such request is sent."""
 
@@ -96,6 +111,9 @@ RAISED: Final[dict[str, type[OSError]]] = {  # by `reach`, for kinds of faults t
     "unavailable": Unavailable,
     "throttled": Throttled,
     "gateway-timeout": GatewayTimeout,
+    "bad-gateway": BadGateway,
+    "reply-cut": ReplyCut,
+    "request-delayed": RequestDelayed,
     "items-rejected": ItemsRejected,
     "some-rejected": SomeRejected,
     "late-reply": ReplyTooLate,
@@ -147,6 +165,8 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
             return memoryview(arguments[0]).nbytes
         if HELD and connection in HELD:
             return _hold(connection, arguments[0])
+        if HELD_BACK and connection in HELD_BACK:
+            return _hold_back(connection, arguments[0])
         if connection.family in FAMILIES and connection.type == socket.SOCK_STREAM:
             try:
                 reach(POINT)
@@ -162,6 +182,12 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
                 if begins_one(bytes(arguments[0])):
                     HELD[connection] = bytearray(), rejected
                     return _hold(connection, arguments[0])
+            except ReplyCut:
+                if REQUEST.match(arguments[0]):
+                    INSTEAD[connection] = _without_its_end
+            except RequestDelayed:
+                if delayed_requests.can_be_delayed(connection, arguments[0]):
+                    return _hold_back(connection, arguments[0])
             except ReplyTooLate:
                 if connection.gettimeout():
                     FAILING[connection] = TimeoutError("timed out")
@@ -176,6 +202,8 @@ def _watched(name: str, send: Callable[..., Any], reach: Callable[[str], None]) 
             except OSError as injected:
                 _disconnect(connection)
                 raise ConnectionResetError(ECONNRESET, injected.strerror or str(injected)) from None
+            if ON_ITS_WAY:
+                delayed_requests.note_request(connection, bytes(arguments[0]))
         return send(connection, *arguments)
 
     return send_watched
@@ -199,6 +227,11 @@ def _hold(connection: socket.socket, part: Any) -> int:
             _answer_instead(connection, _reply("200 OK", "application/json", body))
         else:
             connection.sendall(bytes(held))
+    return memoryview(part).nbytes
+
+
+def _hold_back(connection: socket.socket, part: Any) -> int:
+    delayed_requests.hold_back(connection, bytes(part))
     return memoryview(part).nbytes
 
 
@@ -229,6 +262,8 @@ def _answered_or_reset(read: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(failure, TimeoutError):
                 select.select([connection], [], [], REPLY_SECONDS)
             raise failure
+        if HELD_BACK or NEXT:
+            delayed_requests.before_read(connection, _take_reply)
         if INSTEAD and (changed := INSTEAD.pop(connection, None)):
             _answer_instead(connection, changed(_take_reply(connection)))
         if ANSWERS and connection in ANSWERS:
@@ -264,6 +299,11 @@ def _take_reply(connection: socket.socket) -> bytes:
                 break
             reply += piece
     return reply
+
+
+def _without_its_end(reply: bytes) -> bytes:
+    head, end, body = reply.partition(END_OF_HEAD)
+    return head + end + body[: len(body) // 2]
 
 
 def _replaced_by(other: bytes, reply: bytes) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from sinkproof.chaos.bulk_requests import (
+from sinkproof.chaos.requests.bulk_requests import (
     END_OF_HEAD,
     LENGTH,
     WITHOUT_SOURCE,
