@@ -16,7 +16,10 @@ from sinkproof.subject.claims import ORACLE_CLAIMS, Claim
 from sinkproof.subject.scratch import FrozenFolder, freeze_folder
 from sinkproof.workload.job_names import RESCALED_JOBS
 
-NO_ROW: Final = "no row was committed (committed() runs in another process than the sink, and reads what that left)"
+NO_ROW: Final = (
+    "no row was committed (committed() runs in another process than the sink, and reads what that left, such as files "
+    "in scratch.path)"
+)
 
 
 def first_run(

@@ -212,7 +212,7 @@ class ScheduleRunner:
         if self.fields is None and schedule == Schedule():
             self.fields = fields_of(observer.ledger, observer.observation)
             seen = observer.observation
-            self.not_compared = why_not_compared(seen.rows, self.fields)
+            self.not_compared = why_not_compared(seen.rows, self.fields, committed=len(seen.committed))
             self.doubtful = doubtful_column(observer.ledger, seen.committed, seen.rows, fields=self.fields)
 
     def run(self, schedule: Schedule, *, trace_lines: bool = False, concurrent_reader: bool = False) -> RunResult:

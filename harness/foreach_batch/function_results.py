@@ -57,7 +57,7 @@ class FunctionResults(CampaignResults):
     def note_fields(self, ending: Observation) -> None:
         """`ending`: of the run without faults."""
         self.fields = fields_of(LEDGER, ending)
-        self.not_compared = why_not_compared(ending.rows, self.fields)
+        self.not_compared = why_not_compared(ending.rows, self.fields, committed=len(ending.committed))
         doubtful = doubtful_column(LEDGER, ending.committed, ending.rows, fields=self.fields)
         self.unknowns += [doubtful] if doubtful else []
 

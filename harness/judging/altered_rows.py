@@ -180,10 +180,14 @@ def _shortened(cell: Any) -> str:
     return f"{text[: SHOWN_LONGEST - 1]}…{length}"
 
 
-def why_not_compared(rows: Sequence[Any], fields: Fields) -> str:
-    """Of a run without faults: why keys or values cannot be compared in any run; empty if both can."""
+def why_not_compared(rows: Sequence[Any], fields: Fields, *, committed: int) -> str:
+    """Of a run without faults, by how many rows it has committed: why keys or values cannot be compared in any run;
+    empty if both can.
+    """
     if not (missing := [name for name in TEXTS if name not in fields]):
         return ""
+    if not committed:
+        return "keys and values were not compared: no row was committed"
     why = "committed() gives (split, offset) only"
     if shows_more(rows):
         why = f"without a fault, no row that committed() gives has there the {' or '.join(missing)} that was sent"

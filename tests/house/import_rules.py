@@ -49,7 +49,7 @@ FLOORS_INSIDE: Final = (  # the same, within one folder; what is not listed ther
     (
         ("chaos/points.py", "chaos/schedule.py", "chaos/clock.py"),
         ("chaos/shared", "chaos/processes"),
-        ("chaos/messages",),
+        ("chaos/messages", "chaos/requests"),
         ("chaos/system_calls",),
         ("chaos/faults",),
         ("chaos/services",),

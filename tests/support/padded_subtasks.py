@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from sinkproof import Batch, Claim, Context, Scratch
 
@@ -64,7 +63,7 @@ class Packed:
         self.pending: dict[int, list[Any]] = {}  # number -> rows
 
     def open(self, context: Context) -> None:
-        self.subtask = context.subtask
+        self.subtask, self.generation = context.subtask, context.generation
         for _, state in context.restored:
             for number, rows in json.loads(state):
                 self.publish(number, rows)
@@ -84,7 +83,7 @@ class Packed:
     def publish(self, number: int, rows: Sequence[Any]) -> None:
         published = self.folder / f"{number}.json"
         if not published.exists():
-            partial = self.folder / f"{uuid4()}.partial"
+            partial = self.folder / f"{number}-{self.subtask}-{self.generation}.partial"
             partial.write_text(json.dumps(rows))
             partial.rename(published)
 

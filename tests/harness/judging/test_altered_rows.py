@@ -99,7 +99,8 @@ def test_columns_that_never_show_what_was_sent_are_something_else(other: Callabl
     rows = [(row.split, row.offset, *other(row)) for row in SENT]
     assert [] == judged(rows)
     assert {} == fields_shown(LEDGER, LEDGER.expected, rows)
-    assert why_not_compared(rows, {}).startswith("keys and values were not compared: ")
+    assert why_not_compared(rows, {}, committed=len(rows)).startswith("keys and values were not compared: ")
+    assert "keys and values were not compared: no row was committed" == why_not_compared([], {}, committed=0)
 
 
 @pytest.mark.parametrize("field", ["key", "value"])
@@ -132,7 +133,7 @@ def test_a_constant_column_shows_nothing_although_a_row_was_sent_with_that_text(
 def test_the_third_of_three_columns_may_be_the_key_or_the_value(field: str, other: str) -> None:
     rows = [(row.split, row.offset, getattr(row, field)) for row in SENT]
     assert {field: 2} == fields_shown(LEDGER, LEDGER.expected, rows)
-    assert f"{other}s were not compared" in why_not_compared(rows, {field: 2})
+    assert f"{other}s were not compared" in why_not_compared(rows, {field: 2}, committed=len(rows))
     assert ["O12"] == [each.oracle for each in judged([*rows[1:], (0, 0, "v")])]
 
 
