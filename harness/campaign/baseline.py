@@ -33,7 +33,11 @@ def first_run(
     results.not_compared = runner.not_compared
     results.unknowns += [runner.doubtful] if runner.doubtful else []
     if why := came_to_nothing(baseline):
-        results.no_basis(baseline, why)
+        if _is_of_simulation(baseline, results):
+            results.forget()
+            results.steering.deferred_to_processes = why
+        else:
+            results.no_basis(baseline, why)
     elif why := not_emptied(runner, baseline):
         results.forget()
         if results.shell == "simulated":
@@ -41,6 +45,14 @@ def first_run(
         else:
             results.unknowns.append(why)
     return None if why else baseline
+
+
+def _is_of_simulation(baseline: RunResult, results: CampaignResults) -> bool:
+    """A library may be used once in a process: an error of a sink of a user, where all attempts share one, is none yet
+    where each has its own.
+    """
+    raised = any(what in ("raised", "fails the job") for _, _, _, what, _ in baseline.history)
+    return raised and results.shell == "simulated" and not results.contract.is_ours
 
 
 def rescaled(results: CampaignResults) -> Sequence[str]:

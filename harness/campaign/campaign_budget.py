@@ -233,10 +233,10 @@ def plan_of(shell: str) -> Plan:
 def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult | None) -> ShellOutcome:
     """Adds the reasons why this shell cannot uphold claims: a claim that was not examined is never upheld."""
     coverage = results.coverage
-    unknowns = list(results.unknowns)
-    if not unknowns and not coverage.rows_committed:
+    unknowns, deferred = list(results.unknowns), results.steering.deferred_to_processes
+    if not (unknowns or deferred or coverage.rows_committed):
         unknowns.append(f"no row was committed in the {results.shell} shell")
-    if not (unknowns or coverage.readings) and Claim.NO_EARLY_ROWS in results.contract.claims:
+    if not (unknowns or deferred or coverage.readings) and Claim.NO_EARLY_ROWS in results.contract.claims:
         unknowns += [NEVER_READ] if results.shell != "spark" else []  # there, drivers read
     if coverage.unfired:
         results.notes.append(
@@ -248,7 +248,6 @@ def conclude(results: CampaignResults, *, seconds: float, closure: ClosureResult
     if coverage.outward.unwatched:
         what = "native code dies" if coverage.outward.is_native else "the command dies"
         results.notes.append(f"{what} and stops between its calls only: {coverage.outward.unwatched}")
-    deferred = results.steering.deferred_to_processes
     why_deferred = f"the simulated shell could not crash it: {deferred}" if deferred else ""
     if not deferred and (points := coverage.only_in_threads()):
         why_deferred = f"no crash was simulated at {', '.join(points)}, which only threads of the sink's own pass"

@@ -69,12 +69,18 @@ class Campaign(ABC):
                     later = plan[number + 1 :]
                     self.share = self.share_of_time(plan[number:])
                     self._carry_out(stage, coverage)
+                    self._keep_so_far()
                     self.results.steering.required_stages_done = not any(map(self.is_required, later))
         for stage, coverage in zip(plan, self.results.coverage.stages, strict=True):
             if coverage.planned and coverage.run >= coverage.planned:  # the budget ended with its last schedule
                 coverage.finished = not coverage.cut
             elif not (coverage.run or coverage.finished):  # whatever the budget: what does not apply is no gap
                 coverage.skipped = self._unmet(stage)
+
+    def _keep_so_far(self) -> None:
+        """Where it is interrupted, and its last run does not end in time, no more than a stage is lost."""
+        if self.results.shell != "simulated" and not self.contract.is_ours:
+            self.results.progress.keep(self.results.outcome(seconds=now() - self.began))
 
     def _unmet(self, stage: Stage) -> str:
         return next((need.value for need in stage.needs if not CONDITIONS[need](self)), "")

@@ -33,6 +33,13 @@ def end_unused_sessions(campaign: ProcessCampaign) -> Iterator[Schedule]:
     return zombies_with_one_session(campaign)
 
 
+def exceed_room_for_subtasks(campaign: ProcessCampaign) -> Iterator[Schedule]:
+    if campaign.results.coverage.outward.peers:
+        campaign.stage.skipped = "a hundred attempts are too many connections for some servers"
+        return iter(())
+    return high_yield.more_subtasks_than_numbers_have_room_for(campaign)
+
+
 def lose_power_after_failed_forcing(campaign: ProcessCampaign) -> None:
     """Where a command goes on after a call that forces a file or a folder to disk has failed."""
     calls = first_of_each(campaign.baseline, "error", lines=True)
@@ -118,6 +125,12 @@ NATIVE_CODE: Final[Plan] = (
     Stage(
         name="refused statements, short writes, deaths of programs, late effect of each outward call of a commit",
         schedules=lambda campaign: campaign.late_calls,
+        needs=WATCHED_SINK,
+        required=True,
+    ),
+    Stage(
+        name="more subtasks than a number in the code has room for",
+        schedules=exceed_room_for_subtasks,
         needs=WATCHED_SINK,
         required=True,
     ),

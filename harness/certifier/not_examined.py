@@ -318,4 +318,5 @@ def _left_over(subject: SubjectProgress) -> str:
     if not subject.deferred or any(shell.kills_judged for shell in subject.shells):
         return ""
     real = "spark" if subject.contract.kind == "foreach_batch" else "process"
-    return f"{subject.deferred[0]}; run it --on {real} as well"
+    ran = any(shell.shell == real for shell in subject.shells)
+    return subject.deferred[0] + ("" if ran else f"; run it --on {real} as well")

@@ -321,6 +321,10 @@ def needs_far_larger_batches(files: Collection[str]) -> bool:
     return has_number_between(files, LARGE_BATCH_ROWS, FAR_LARGER_BATCH_ROWS) or makes_digests(files)
 
 
+def jobs_of_larger_batches(files: Collection[str]) -> list[str]:
+    return [LARGE_BATCHES_JOB, *([FAR_LARGER_DATA_JOB] if needs_far_larger_batches(files) else [])]
+
+
 def endless_frame(session: SparkSession) -> DataFrame:
     """For a query that is started once per batch: the source gives one batch to each start."""
     options: dict[str, Any] = {"rowsPerBatch": BATCH_ROWS, "numPartitions": PARTITIONS, "startTimestamp": 1000}

@@ -9,13 +9,12 @@ from typing import NamedTuple
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL, jobs_of_larger_batches
 from sinkproof.foreach_batch.crash_exploration import Exploration
 from sinkproof.foreach_batch.faults_at_targets import deaths_between_more, strike
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import CrashState
 from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
-from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 
 Watch = Callable[[], AbstractContextManager[WatchedQuery]]
 
@@ -52,8 +51,9 @@ def look_inside(
 def _strike_large_batches(watched: WatchedQuery, exploration: Exploration, results: FunctionResults) -> None:
     """What is wrong with such batches without any death is found elsewhere."""
     try:
-        for death in deaths_between_more(watched.calls(), watched.calls(job=LARGE_BATCHES_JOB)):
-            strike(Schedule((death,), job=LARGE_BATCHES_JOB), watched, exploration.query, results=results)
+        for job in jobs_of_larger_batches(results.contract.given.files):
+            for death in deaths_between_more(watched.calls(), watched.calls(job=job)):
+                strike(Schedule((death,), job=job), watched, exploration.query, results=results)
     except NotRun as why:
         results.unknowns.append(f"deaths inside calls of large batches were not examined: {why}")
 

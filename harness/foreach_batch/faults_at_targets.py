@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from itertools import islice, takewhile
@@ -26,6 +26,7 @@ from sinkproof.foreach_batch.certifying_query import (
     LOSE,
     SMALLER_CLUSTER_JOB,
     UNANSWERED,
+    jobs_of_larger_batches,
     named_query,
 )
 from sinkproof.foreach_batch.followed_schedules import FaultsInside, followed
@@ -68,7 +69,8 @@ def strike_calls(
         with open_drivers() as drivers:
             usual = drivers.calls()
             planned = [(each, True) for each in islice(elsewhere, ELSEWHERE_MOST)]
-            planned += _planned(usual, drivers.calls(job=LARGE_BATCHES_JOB), outward)
+            larger = {job: drivers.calls(job=job) for job in jobs_of_larger_batches(results.contract.given.files)}
+            planned += _planned(usual, larger, outward)
             results.cover_lines_of_workers(drivers.driver.lines_of_workers())
             for schedule, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
                 strike(schedule, drivers, query, results=results)
@@ -97,15 +99,17 @@ def fail_calls(
 
 
 def _planned(
-    usual: Sequence[CallToTarget], larger: Sequence[CallToTarget], outward: OutwardCoverage
+    usual: Sequence[CallToTarget], larger: Mapping[str, Sequence[CallToTarget]], outward: OutwardCoverage
 ) -> list[tuple[Schedule, bool]]:
-    """The second part: whether the budget does not count."""
+    """`larger`: by job. The second part: whether the budget does not count."""
     edges = deaths_at_edges(usual)
     outward.calls = {Schedule((call.death,)): False for call in usual}
     outward.edges = [Schedule((death,)) for death in edges]
     singles = (*errors_at(usual), *refused_statements(usual), *late_requests(usual), *edges)
     always = [*deaths_around_commits(), *(Schedule((fault,)) for fault in singles)]
-    always += [Schedule((death,), job=LARGE_BATCHES_JOB) for death in deaths_between_more(usual, larger)]
+    always += [
+        Schedule((death,), job=job) for job, calls in larger.items() for death in deaths_between_more(usual, calls)
+    ]
     return [(each, True) for each in always] + [(Schedule((death,)), False) for death in deaths_elsewhere(usual)]
 
 
@@ -144,10 +148,14 @@ def deaths_at_edges(calls: Sequence[CallToTarget]) -> list[Fault]:
 
 
 def deaths_between_more(usual: Sequence[CallToTarget], larger: Sequence[CallToTarget]) -> list[Fault]:
-    """Before the second and the last call of each name that a line makes more often where batches are large."""
+    """Before the second and the last call of each name that a line makes more often where batches are large, or only
+    there: some of them. Not before the first call of a line: that leaves what a death before the line leaves.
+    """
     times = {alike[0].name: len(alike) for alike in _by_name(usual)}
-    more = [alike for alike in _by_name(larger) if len(alike) > max(1, times.get(alike[0].name, 0))]
-    return list(dict.fromkeys(call.death for alike in more for call in (alike[1], alike[-1])))[:MORE_MOST]
+    first_of_line = {id(call) for call in {call.place: call for call in reversed(larger)}.values()}
+    more = [alike for alike in _by_name(larger) if len(alike) > times.get(alike[0].name, 0)]
+    calls = [call for alike in more for call in (*alike[1:2], alike[-1]) if id(call) not in first_of_line]
+    return evenly(list(dict.fromkeys(call.death for call in calls)), MORE_MOST)
 
 
 def deaths_elsewhere(calls: Sequence[CallToTarget]) -> list[Fault]:

@@ -278,8 +278,8 @@ def many_pending_checkpoints(campaign: CampaignView) -> Iterator[Schedule]:
 
 def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
     """The number of the successor has a digit more: zombies, and a death of the whole job. That of a checkpoint has one
-    more than its name has been given, or does not fit into a field of so many bits. So has that of a subtask, where
-    numbers are padded to two digits. The second successor has a number of which sixteen bits are 0.
+    more than its name has been given, or does not fit into a field of so many bits.
+    The second successor has a number of which sixteen bits are 0.
     """
     yield Schedule(job=SKIPPED_IDS_JOB)
     zombies = single_faults.zombies_at_first_steps(campaign)
@@ -287,12 +287,15 @@ def longer_generations(campaign: CampaignView) -> Iterator[Schedule]:
     deaths = [Fault(COORDINATOR, DECIDED, occurrence, "kill-job") for occurrence in (1, 2)]
     yield Schedule((deaths[0],), ids=SEVEN_DIGITS)
     yield Schedule(tuple(deaths), ids=SIXTEEN_BITS)
-    files = campaign.runner.files
-    widths = widths_of_padded_numbers(files)
-    if not campaign.has_breakable_service:
-        full = {each + BEYOND for each in factors_of_packed(files, MANY_SUBTASKS, KEY_GROUPS - BEYOND)}
-        full |= {SUBTASKS_OF_THREE_DIGITS} if 2 in widths else set()
-        yield from (Schedule((deaths[0],), job=subtasks_name(subtasks)) for subtasks in sorted(full))
-    for width in widths:
+    for width in widths_of_padded_numbers(campaign.runner.files):
         if width in WIDTHS:
             yield from (Schedule(faults, ids=10**width - 2) for faults in ((), *((death,) for death in deaths)))
+
+
+def more_subtasks_than_numbers_have_room_for(campaign: CampaignView) -> Iterator[Schedule]:
+    """Where numbers are padded to two digits, or packed into one. The whole job dies once."""
+    files = campaign.runner.files
+    full = {each + BEYOND for each in factors_of_packed(files, MANY_SUBTASKS, KEY_GROUPS - BEYOND)}
+    full |= {SUBTASKS_OF_THREE_DIGITS} if 2 in widths_of_padded_numbers(files) else set()
+    death = Fault(COORDINATOR, DECIDED, 1, "kill-job")
+    yield from (Schedule((death,), job=subtasks_name(subtasks)) for subtasks in sorted(full))

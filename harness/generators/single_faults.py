@@ -10,6 +10,7 @@ from math import ceil
 from typing import Final
 
 from sinkproof.chaos.faults import KINDS, REGISTERED_KINDS
+from sinkproof.chaos.faults.reply_cut import REPLY_CUT
 from sinkproof.chaos.faults.terminate_attempt import TERMINATE, TERMINATE_LATER
 from sinkproof.chaos.points import AROUND_CALLS, is_line, is_system_call
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule, parse
@@ -144,7 +145,10 @@ def _refused(campaign: CampaignView, kind: str, recovery: Callable[[Schedule], R
         struck = (death.actor, death.point, death.occurrence)
         after = passed[passed.index(struck) :] if struck in passed else []
         faults = [Fault(*place, kind) for place in after if KINDS[kind].applies(*place[:2])]
-        yield from (Schedule((death, fault)) for fault in faults[:REQUESTS_IN_RECOVERY])
+        few = faults[:REQUESTS_IN_RECOVERY]
+        yield from (Schedule((death, fault)) for fault in few)
+        if kind == REPLY_CUT.word:  # by a proxy, all that are long: what is looked for twice is not found twice
+            yield from (Schedule((death, fault, replace(fault, occurrence=fault.occurrence + 1))) for fault in few)
 
 
 def errors_in_recoveries(campaign: CampaignView) -> Iterator[Schedule]:

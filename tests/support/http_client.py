@@ -164,15 +164,20 @@ class PutsAgain(PutsParts):
 
 
 class PutsAllAgain(PutsAgain):
-    """Only what this attempt knows of, so a restart alone may show what is committed twice."""
+    """All rows of complete checkpoints, under one name."""
 
     def open(self, context: Context) -> None:
-        self.all: list[Any] = []
-        super().open(context)
+        self.context = context
+        for _, state in context.restored:
+            self.pending = dict(json.loads(state))
+            self.put_all(max(self.pending))
 
-    def publish(self, name: str, rows: list[Any]) -> None:
-        self.all += rows
-        super().publish(f"{self.context.subtask}-{self.context.generation}", self.all)
+    def notify_complete(self, checkpoint_id: int) -> None:
+        self.put_all(checkpoint_id)
+
+    def put_all(self, checkpoint_id: int) -> None:
+        complete = [rows for each, rows in self.pending.items() if each <= checkpoint_id]
+        self.publish(f"{self.context.subtask}", [row for rows in complete for row in rows])
 
 
 class PutsFiveTimes(PutsParts):

@@ -54,7 +54,7 @@ def refused(*kinds: str) -> Stage:
         ("CheckedThenSentAgain", refused("bad-gateway"), {"O2"}),
         ("ListedByLine", refused("reply-cut"), {"O2"}),
         pytest.param("ListedAsAWhole", refused("reply-cut"), set(), marks=pytest.mark.longer),
-        ("PutAgainAsAWhole", refused("request-delayed"), {"O1", "O2"}),
+        ("PutAgainAsAWhole", refused("request-delayed"), {"O1"}),
         pytest.param("PutAgain", refused("request-delayed", "bad-gateway"), set(), marks=pytest.mark.longer),
         pytest.param("CheckedFirst", refused("unavailable", "gateway-timeout"), set(), marks=pytest.mark.longer),
     ],

@@ -145,7 +145,7 @@ FRUITLESS = {
         "in the simulated shell ended its process (exit status 3) while trying no-fault",
         "it exited by itself (exit status 3); its last words: the licence has expired",
     ),
-    "Raises": ("without any fault the job came to nothing: ConnectionRefusedError: no server at port 1",),
+    "Raises": ("without any fault the job came to nothing: SinkError: ConnectionRefusedError: no server at port 1",),
     "EatsMemory": ("came to nothing: MemoryError", "it ran out of memory"),
     "LosesAllRows": ("without any fault the job came to nothing: no row was committed",),
     "SinkRaises": ("the contract's own code failed at", 'raise RuntimeError("no credentials")'),

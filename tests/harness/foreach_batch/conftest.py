@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sinkproof.chaos.schedule import STANDARD
 from sinkproof.foreach_batch import faults_at_targets
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.subject.loading import load
@@ -34,6 +33,6 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Simu
 @pytest.fixture
 def usual_batches_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each death takes a driver of its own, and the calls of large batches take seconds to record."""
-    monkeypatch.setattr(faults_at_targets, "LARGE_BATCHES_JOB", STANDARD)
+    monkeypatch.setattr(faults_at_targets, "jobs_of_larger_batches", lambda files: [])
     monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
     monkeypatch.setattr(faults_at_targets, "deaths_between_more", lambda usual, larger: [])

@@ -101,7 +101,7 @@ def test_what_is_wrong_when_sqlite_fails_is_found(
         ("put", {}),
         ("put_unchecked", {"unavailable": {"O1"}, "throttled": {"O1"}}),
         ("swallow", {kind: {"O1"} for kind in ("error", "unanswered", "unavailable", "throttled", "closed")}),
-        ("post", {"unanswered": {"O2"}, "gateway-timeout": {"O2"}}),
+        ("post", {kind: {"O2"} for kind in ("unanswered", "gateway-timeout", "bad-gateway")}),
     ],
 )
 def test_requests_to_a_service_fail_before_and_after_they_are_carried_out(

@@ -12,6 +12,7 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
 from sinkproof.foreach_batch import faults_at_targets
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
+from sinkproof.foreach_batch.certifying_query import jobs_of_larger_batches
 from sinkproof.foreach_batch.faults_at_targets import (
     COPIED_ERRORS_MOST,
     deaths_at_edges,
@@ -243,6 +244,16 @@ def test_with_large_batches_deaths_strike_what_is_called_more_often_there() -> N
     larger = [call(1, 1), *(call(2, number) for number in (2, 3)), *(call(3, number) for number in range(4, 8))]
     assert [5, 7] == [fault.occurrence for fault in deaths_between_more(usual, larger)]
     assert [] == deaths_between_more(larger, larger)
+    once = [*usual, call(3, 4), call(3, 1, point="syscall(rename out)")]
+    assert ["syscall(rename out)"] == [fault.point for fault in deaths_between_more(usual, once)]
+
+
+@pytest.mark.parametrize(
+    ("code", "jobs"), [("rows = 10_000", ["large-batches", "far-larger-data"]), ("rows = 100", ["large-batches"])]
+)
+def test_batches_are_as_large_as_a_number_in_the_code(code: str, jobs: list[str], tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(code)
+    assert jobs == jobs_of_larger_batches([str(tmp_path / "job.py")])
 
 
 def test_errors_strike_what_python_does_not_see() -> None:

@@ -13,7 +13,12 @@ from sinkproof.campaign.task import Task
 from sinkproof.certifier.perform import try_again
 from sinkproof.chaos.schedule import Schedule, ScheduleError
 from sinkproof.execution.process_runner import process_runner
-from sinkproof.generators.high_yield import longer_generations, moved_wall_clocks, twelve_sinks
+from sinkproof.generators.high_yield import (
+    longer_generations,
+    more_subtasks_than_numbers_have_room_for,
+    moved_wall_clocks,
+    twelve_sinks,
+)
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
 from sinkproof.workload.job_names import LEAP_DAY_JOB
@@ -72,7 +77,8 @@ def _planned(name: str, folder: Path) -> list[Schedule]:
     planned: list[Schedule] = []
 
     def plan(campaign: ProcessCampaign) -> list[Schedule]:
-        for generate in (longer_generations, twelve_sinks, moved_wall_clocks):
+        every = longer_generations, more_subtasks_than_numbers_have_room_for, twelve_sinks, moved_wall_clocks
+        for generate in every:
             planned.extend(generate(campaign))
         return []
 
