@@ -65,7 +65,10 @@ class Nowhere(InOneProcess):
 
 @pytest.mark.parametrize(
     ("name", "in_processes"),
-    [("InOneProcess", []), ("Nowhere", ["without any fault the job came to nothing: RuntimeError: never open"])],
+    [
+        ("InOneProcess", []),
+        ("Nowhere", ["without any fault the job came to nothing: SinkError: RuntimeError: never open"]),
+    ],
 )
 def test_what_only_a_simulation_cannot_run_is_left_to_processes(
     name: str, in_processes: list[str], tmp_path: Path

@@ -146,7 +146,7 @@ FRUITLESS = {
         "it exited by itself (exit status 3); its last words: the licence has expired",
     ),
     "Raises": ("without any fault the job came to nothing: SinkError: ConnectionRefusedError: no server at port 1",),
-    "EatsMemory": ("came to nothing: MemoryError", "it ran out of memory"),
+    "EatsMemory": ("came to nothing: AttemptEnded: it ran out of memory", "MemoryError"),
     "LosesAllRows": ("without any fault the job came to nothing: no row was committed",),
     "SinkRaises": ("the contract's own code failed at", 'raise RuntimeError("no credentials")'),
 }
