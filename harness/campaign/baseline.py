@@ -23,21 +23,28 @@ NO_ROW: Final = (
 
 
 def first_run(
-    runner: ScheduleRunner, results: CampaignResults, run: Callable[[Schedule], RunResult]
+    runner: ScheduleRunner,
+    results: CampaignResults,
+    *,
+    play: Callable[[Schedule], RunResult],
+    take: Callable[[RunResult], RunResult],
 ) -> RunResult | None:
-    """The run without faults that everything is compared with; None, and why, if there is nothing to build on."""
+    """The run without faults that everything is compared with; None, and why, if there is nothing to build on. One that
+    comes to nothing is not taken: it is no evidence of lost rows.
+    """
     if why := not_empty(runner):
         results.unknowns.append(why)
         return None
-    baseline = run(Schedule())
+    baseline = play(Schedule())
+    if baseline.finished and baseline.rows_committed:
+        take(baseline)
     results.not_compared = runner.not_compared
     results.unknowns += [runner.doubtful] if runner.doubtful else []
     if why := came_to_nothing(baseline):
         if _is_of_simulation(baseline, results):
-            results.forget()
             results.steering.deferred_to_processes = why
         else:
-            results.no_basis(baseline, why)
+            results.unknowns.append(why)
     elif why := not_emptied(runner, baseline):
         results.forget()
         if results.shell == "simulated":

@@ -106,7 +106,9 @@ class ProcessCampaign(CampaignInProcesses):
     def prepare(self) -> bool:
         for schedule in self.first:  # repeatedly: in real time a zombie resumes at a different moment each time
             self.run(schedule)
-        first = first_run(self.runner, self.results, self._run_baseline)
+        first = first_run(
+            self.runner, self.results, play=lambda schedule: self.play(schedule, lines=True), take=self.take
+        )
         self.lines_were_traced()
         if first is None:
             return False
@@ -128,9 +130,6 @@ class ProcessCampaign(CampaignInProcesses):
             outward = self.results.coverage.outward
             outward.is_native, outward.own_modules = True, own
             outward.unwatched = "its calls are not watched beside a service"
-
-    def _run_baseline(self, schedule: Schedule) -> RunResult:
-        return self.take(self.play(schedule, lines=True))
 
     def look_for_native_calls(self) -> None:
         """One watched run: are there outward calls that no line explains?"""

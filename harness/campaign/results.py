@@ -81,12 +81,6 @@ class CampaignResults:
             self.coverage.add_untraced(result)
             self.log.note_result(result)
 
-    def no_basis(self, baseline: RunResult, why: str) -> None:
-        """A failed run without faults is no evidence of lost rows: the verdict is UNKNOWN."""
-        self.unknowns.append(why)
-        if not (baseline.finished and baseline.rows_committed):
-            self.forget()
-
     def forget(self) -> None:
         """Discards all findings."""
         for kept in (self.findings, self.finding_count, self.places_found, self.coverage.cells):

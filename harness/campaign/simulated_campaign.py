@@ -71,7 +71,7 @@ class SimulatedCampaign(Campaign):
     def prepare(self) -> bool:
         self.runner.find_own_files()
         self.results.own_code = self.runner.own_code
-        first = first_run(self.runner, self.results, lambda schedule: self.take(self.play(schedule)))
+        first = first_run(self.runner, self.results, play=self.play, take=self.take)
         if first is None:
             return False
         self._baseline = first

@@ -126,7 +126,9 @@ class SparkCampaign(CampaignInProcesses):
             self.run(schedule)
         self.runner.reset()
         lines = not self.contract.marks_points
-        first = first_run(self.runner, self.results, lambda schedule: self.take(self.play(schedule, lines=lines)))
+        first = first_run(
+            self.runner, self.results, play=lambda schedule: self.play(schedule, lines=lines), take=self.take
+        )
         if lines:
             self.lines_were_traced()
         if first is None:

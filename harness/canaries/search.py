@@ -50,7 +50,7 @@ class CanaryCampaign(Campaign):
     """In the simulated shell, with a baseline only before the first stage."""
 
     def prepare(self) -> bool:
-        first = first_run(self.runner, self.results, lambda schedule: self.take(self.play(schedule)))
+        first = first_run(self.runner, self.results, play=self.play, take=self.take)
         self._baseline = first
         return first is not None
 
