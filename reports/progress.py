@@ -50,7 +50,7 @@ DOING: Final = {
     "late-reply": "holding back the reply to {actor} until its timeout is over",
     "silent": "holding back the reply to {actor}",
     "black-hole": "losing a request of {actor}",
-    "refused-statement": "letting a database refuse a statement of {actor}",
+    "refused-statement": "letting a server refuse a statement of {actor}",
     "lock-timeout": "letting a statement of {actor} wait too long for a lock",
     "closed": "closing the connection of {actor} instead of a reply",
     "lose": "losing a notification",

@@ -1,7 +1,8 @@
-"""Refused statement: the server of a database carries nothing of a statement out, and says so; the connection goes on.
+"""Refused statement: a server carries nothing of it out, and says so.
 
-In PostgreSQL and MariaDB its transaction is the victim of a deadlock, in Redis the memory is used up. Healed, if the
-statement is sent again: by clients that know what is left of the transaction.
+In PostgreSQL and MariaDB its transaction is the victim of a deadlock, in Redis the memory is used up, and the
+connection goes on. A service of HTTP answers by the status 503, whichever program has sent the request. Healed, if it
+is sent again: by clients that know what is left of the transaction.
 """
 
 from sinkproof.chaos.faults.fault_kind import FaultKind
@@ -15,7 +16,7 @@ def inject(shell: FaultableShell) -> None:
 
 REFUSED_STATEMENT = FaultKind[FaultableShell](
     "refused-statement",
-    "refused statement: a database carries nothing of it out, and says so, as where its transaction is in a deadlock",
+    "refused statement: a database carries nothing of it out, and reports a deadlock; a service of HTTP answers by 503",
     applies=applies,
     inject=inject,
 )

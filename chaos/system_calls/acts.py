@@ -28,7 +28,7 @@ class Act(enum.Enum):
     LOSE_REPLY = "the call is carried out, and fails all the same; or its bytes are sent, and no reply is received"
     SILENCE = "its bytes are sent, and nothing comes back, nor does the connection end"
     SWALLOW = "its bytes are lost, with all that this connection sends later, and it does not end"
-    REFUSE = "other bytes are sent, by which the server of a database refuses the statement"
+    REFUSE = "other bytes are sent, by which the server of a database refuses the statement; or a reply comes, of HTTP"
     TIME_OUT = "the same, as it has waited too long for a lock"
     CUT = "half of the bytes are written, and the call says so"
 

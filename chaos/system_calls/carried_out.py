@@ -69,7 +69,7 @@ def half_written(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     else:
         data = tracee.read(address, _half(size))
     data = data[:-1] if data.endswith(b"\n") and len(data) > 1 else data
-    with _opened(tracee, descriptor) as ours:
+    with opened(tracee, descriptor) as ours:
         has_place = name.startswith("p") and offset <= OFFSET_MOST  # -1 stands for the position of the file
         return os.pwrite(ours, data, offset) if has_place else os.write(ours, data)
 
@@ -85,7 +85,7 @@ def _half_copied(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
         target_at = 0
     else:
         source, source_at, target, target_at, size = arguments[:5]
-    with _opened(tracee, source) as from_ours, _opened(tracee, target) as to_ours:
+    with opened(tracee, source) as from_ours, opened(tracee, target) as to_ours:
         begin = _number_at(tracee, source_at) if source_at else os.lseek(from_ours, 0, os.SEEK_CUR)
         data = os.pread(from_ours, _half(min(size, max(0, os.fstat(from_ours).st_size - begin))), begin)
         done = os.pwrite(to_ours, data, _number_at(tracee, target_at)) if target_at else os.write(to_ours, data)
@@ -104,7 +104,7 @@ def hang_up(tracee: Tracee, descriptor: int) -> None:
     """The connection of this socket is lost for both ends: a client may read first what the other end has to say."""
     with (
         suppress(OSError),  # it has none, or the container forbids pidfd_getfd(2)
-        _opened(tracee, descriptor) as ours,
+        opened(tracee, descriptor) as ours,
         socket.socket(fileno=os.dup(ours)) as connection,
     ):
         connection.shutdown(socket.SHUT_RDWR)
@@ -135,7 +135,7 @@ def _silent_ms(connection: socket.socket) -> int:
 def kill_program(tracee: Tracee, *, but: int) -> bool:
     """Whether this is no thread of the process `but`; its process is dead then, and its call is not carried out."""
     try:
-        process = _process_of(tracee)
+        process = process_of(tracee)
         if process != but:
             os.kill(process, signal.SIGKILL)
     except OSError:  # it has ended
@@ -146,7 +146,7 @@ def kill_program(tracee: Tracee, *, but: int) -> bool:
 def sent_and_deaf(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes were sent, by the same socket, which receives nothing that comes later."""
     data = _bytes_to_send(tracee, name, arguments)
-    with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+    with opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
         return send_and_be_deaf(connection, data)
 
 
@@ -170,7 +170,7 @@ def half_sent(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> None:
     use wait for the end of a head. Nothing is sent where that cannot be done from here.
     """
     half = half_of(sent_bytes(tracee, name, arguments))
-    with suppress(OSError), _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+    with suppress(OSError), opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
         _send_whole(connection, half)
 
 
@@ -198,14 +198,14 @@ def _sent_otherwise(
     other = otherwise(data)
     if other is None:
         raise OSError(errno.EOPNOTSUPP, "this is no statement that could be refused")
-    with _opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+    with opened(tracee, arguments[0]) as ours, socket.socket(fileno=os.dup(ours)) as connection:
         _send_whole(connection, other)
     return len(data)
 
 
-def can_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bool:
-    """Whether it sends such a statement."""
-    return refused(sent_bytes(tracee, name, arguments)) is not None
+def can_be_refused(data: bytes) -> bool:
+    """Whether it is a statement to a database, or a request of HTTP."""
+    return refused(data) is not None or HTTP_REQUEST.match(data) is not None
 
 
 def sent_bytes(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> bytes:
@@ -226,7 +226,7 @@ def _send_whole(connection: socket.socket, data: bytes) -> None:
 
 @contextmanager
 def _of_network(tracee: Tracee, descriptor: int) -> Iterator[socket.socket]:
-    with _opened(tracee, descriptor) as ours, socket.socket(fileno=os.dup(ours)) as connection:
+    with opened(tracee, descriptor) as ours, socket.socket(fileno=os.dup(ours)) as connection:
         if connection.family not in NETWORK:
             raise OSError(errno.EOPNOTSUPP, "what comes to other sockets is not held back")
         yield connection
@@ -274,9 +274,9 @@ def _parts(tracee: Tracee, address: int, number: int) -> bytes:
 
 
 @contextmanager
-def _opened(tracee: Tracee, descriptor: int) -> Iterator[int]:
+def opened(tracee: Tracee, descriptor: int) -> Iterator[int]:
     """The caller's open file, as a descriptor of this process."""
-    pidfd = os.pidfd_open(_process_of(tracee))
+    pidfd = os.pidfd_open(process_of(tracee))
     try:
         ours = _LIBC.syscall(PIDFD_GETFD, pidfd, ctypes.c_int(descriptor), 0)
         if ours < 0:
@@ -289,6 +289,6 @@ def _opened(tracee: Tracee, descriptor: int) -> Iterator[int]:
         os.close(pidfd)
 
 
-def _process_of(tracee: Tracee) -> int:
+def process_of(tracee: Tracee) -> int:
     with open(f"/proc/{tracee.thread}/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("Tgid:"))

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
 from sinkproof.chaos.system_calls.acts import INSTEAD, Act
+from sinkproof.chaos.system_calls.answered_requests import Answers, is_request
 from sinkproof.chaos.system_calls.carried_out import (
     can_be_refused,
     carried_out,
@@ -104,6 +105,7 @@ class SystemCallWatch:
         """
         self.held = held or WaitingRequest()
         self.listener, self.names, self.kill = listener, names, kill
+        self._answers = Answers(listener)
         self.marks, self.record, self.process = marks, record, process
         self.struck, self._end = os.eventfd(0, os.EFD_CLOEXEC), os.eventfd(0, os.EFD_CLOEXEC)
         self.unseen: dict[str, None] = {}  # why changes may have been missed
@@ -172,6 +174,7 @@ class SystemCallWatch:
         self._thread.join(END_SECONDS)
         os.close(self._end)
         os.close(self.struck)
+        self._answers.close()
 
     # -- the thread -------------------------------------------------------------------------------
 
@@ -291,8 +294,12 @@ class SystemCallWatch:
 
     def _answer_otherwise(self, call: NotifiedCall, act: Act) -> bool:
         """False: the call is carried out. It sends otherwise, or the container forbids pidfd_getfd(2)."""
+        made = call.tracee, call.change.call, call.arguments
         try:
-            value = INSTEAD[act](call.tracee, call.change.call, call.arguments)
+            if act is Act.REFUSE and is_request(sent_bytes(*made)):
+                value = self._answers.refuse(call.identity, *made)
+            else:
+                value = INSTEAD[act](*made)
         except OSError:
             self._answer(call)
             return False
@@ -325,7 +332,7 @@ class SystemCallWatch:
 
 def is_statement(call: NotifiedCall) -> bool:
     """Whether Act.REFUSE can strike it."""
-    return call.change.about == SOCKET and can_be_refused(call.tracee, call.change.call, call.arguments)
+    return call.change.about == SOCKET and can_be_refused(sent_bytes(call.tracee, call.change.call, call.arguments))
 
 
 def _socket_of(call: NotifiedCall) -> str:

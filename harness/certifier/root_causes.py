@@ -205,7 +205,8 @@ SHOWN_BY_FAULTS: Final[Mapping[tuple[str, ...], str]] = {  # kinds of the last o
     ),
     ("refused-statement",): (
         "an error of one statement is passed over, or only this statement is sent again: nothing of its transaction is "
-        "left then (PostgreSQL, MariaDB), or the other commands of its request were carried out (Redis)"
+        "left then (PostgreSQL, MariaDB), or the other commands of its request were carried out (Redis). Of a service "
+        "of HTTP the status 503 is overlooked"
     ),
     ("closed",): "the end of a connection is taken for a reply: an empty read says nothing of what was done",
     ("throttled",): "a reply with the status 429 is overlooked, or mistaken: its request was not carried out",

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.campaign.outward_calls_plan import NATIVE_CODE
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
+from sinkproof.chaos.faults.refused_statement import REFUSED_STATEMENT
 from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.campaign_view import CampaignView
@@ -74,3 +76,19 @@ def test_what_is_refused_is_sent_again_or_lost(name: str, stage: Stage, found: s
     assert REFUSALS >= {parse(finding.schedule).faults[-1].kind for finding in results.findings}
     assert results.coverage.runs > RUNS_LEAST
     assert ([], []) == (results.unknowns, results.coverage.unfired)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("watch_of_system_calls")
+@pytest.mark.parametrize(("name", "found"), [("PutByProgram", {"O1"}), ("PutByProgramChecked", set())])
+def test_requests_of_programs_are_refused_too(name: str, found: set[str], tmp_path: Path) -> None:
+    contract = load(f"{SUBJECTS.with_name('http_by_program.py')}:{name}")
+    results = CampaignResults(contract=contract, shell="process")
+    with process_runner(contract, Scratch(name="refused", path=tmp_path, shell="process")) as runner:
+        campaign = ProcessCampaign(runner, results)
+        campaign.carry_out([NATIVE_CODE[0]])
+        campaign.run_schedules([each for each in campaign.late_calls if each.faults[-1].kind == REFUSED_STATEMENT.word])
+        tried = [each for each in campaign.tried if each.faults and each.faults[-1].kind == REFUSED_STATEMENT.word]
+    assert found == {finding.oracle for finding in results.findings}
+    assert len(tried) > 2
+    assert [] == results.coverage.unfired
