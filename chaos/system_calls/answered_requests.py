@@ -46,7 +46,7 @@ class Answers:
         self.listener = listener
         self.other_ends: list[socket.socket] = []
 
-    def refuse(self, identity: int, tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    def refuse(self, tracee: Tracee, name: str, arguments: tuple[int, ...], *, identity: int) -> int:
         """How many bytes of it were sent, as the caller is told: none is. `identity`: of its call. Raises OSError where
         it is no request of HTTP over a network, or the kernel replaces no descriptors.
         """
@@ -66,7 +66,7 @@ class Answers:
             order = ADDED.pack(identity, REPLACES, its.fileno(), descriptor, _flags(process, descriptor) & os.O_CLOEXEC)
             fcntl.ioctl(self.listener, ADD_DESCRIPTOR, order)
             for poller, events, data_of_poller in waiting:
-                _wait_for(tracee, poller, its.fileno(), EPOLL_EVENT.pack(events, data_of_poller))
+                _wait_for(tracee, poller, its.fileno(), event=EPOLL_EVENT.pack(events, data_of_poller))
         self.other_ends.append(other)
         return len(data)
 
@@ -102,6 +102,6 @@ def _flags(process: int, descriptor: int) -> int:
     return int(found[1], 8) if found else 0
 
 
-def _wait_for(tracee: Tracee, poller: int, descriptor: int, event: bytes) -> None:
+def _wait_for(tracee: Tracee, poller: int, descriptor: int, *, event: bytes) -> None:
     with suppress(OSError), opened(tracee, poller) as ours:
         _LIBC.epoll_ctl(ours, EPOLL_ADD, descriptor, ctypes.create_string_buffer(event, len(event)))

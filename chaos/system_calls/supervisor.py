@@ -297,7 +297,7 @@ class SystemCallWatch:
         made = call.tracee, call.change.call, call.arguments
         try:
             if act is Act.REFUSE and is_request(sent_bytes(*made)):
-                value = self._answers.refuse(call.identity, *made)
+                value = self._answers.refuse(*made, identity=call.identity)
             else:
                 value = INSTEAD[act](*made)
         except OSError:
