@@ -107,7 +107,7 @@ def finding_text(finding: Document) -> str:
     """The evidence of one finding, as plain lines."""
     lines = [
         f"{finding['oracle']}: {finding['why']}",
-        f"{facts.rows_called(finding, 'lost') + ':':8}{facts.rows_text(finding, 'lost')}",
+        f"{facts.rows_called(finding, 'lost') + ':':7} {facts.rows_text(finding, 'lost')}",
         f"extra:  {facts.rows_text(finding, 'extra')}",
     ]
     if line := finding["line"]:

@@ -37,6 +37,7 @@ from sinkproof.reports.number_text import plural as plural
 from sinkproof.reports.number_text import seconds_text as seconds_text
 
 TORN_CHECKPOINT: Final = "O4"  # the oracle
+NOT_LOST: Final = {TORN_CHECKPOINT: "hidden", "O9": "removed"}
 # A symbol and a word for every colour: no report conveys anything by colour alone.
 SYMBOLS: Final = {
     "upheld": "✓",
@@ -304,8 +305,10 @@ def rows_named(finding: Document) -> list[tuple[str, str]]:
 
 
 def rows_called(finding: Document, kind: str) -> str:
-    """`kind`: lost or extra. What a reader of a torn checkpoint does not see is not lost: others of it are seen."""
-    return "hidden" if (finding["oracle"], kind) == (TORN_CHECKPOINT, "lost") else kind
+    """`kind`: lost or extra. What a reader of a torn checkpoint does not see is not lost: others of it are seen. What a
+    zombie has removed may be there again in the end.
+    """
+    return NOT_LOST.get(finding["oracle"], kind) if kind == "lost" else kind
 
 
 def rows_total(finding: Mapping[str, Any], kind: str) -> int:

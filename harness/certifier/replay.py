@@ -24,7 +24,7 @@ from sinkproof.generators.feasible import impossible
 from sinkproof.judging.oracle import named
 from sinkproof.judging.verdict_and_exit_codes import Verdict
 from sinkproof.reports.progress import SILENT
-from sinkproof.reports.report_facts import TORN_CHECKPOINT
+from sinkproof.reports.report_facts import NOT_LOST
 from sinkproof.subject.claims import ORACLE_CLAIMS
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.loading import load, load_to_read
@@ -152,8 +152,8 @@ def describe(replayed: Replay, *, log: bool = False) -> str:
     lines += [f"never struck: {fault} ({_why_unfired(fault, replayed.contract, run_result)})" for fault in missing]
     for anomaly in run_result.anomalies:
         lines.append(f"{anomaly.oracle}: {anomaly.why}")
-        missing_rows = "hidden:" if anomaly.oracle == TORN_CHECKPOINT else "lost: "
-        lines += [f"    {missing_rows} {named(anomaly.lost)}"] if anomaly.lost else []
+        missing_rows = NOT_LOST.get(anomaly.oracle, "lost") + ":"
+        lines += [f"    {missing_rows:6} {named(anomaly.lost)}"] if anomaly.lost else []
         lines += [f"    extra: {named(anomaly.extra)}"] if anomaly.extra else []
     if not (run_result.finished or run_result.anomalies):
         lines.append(f"the job did not recover, as it may here, so that no loss was judged: {run_result.failure}")

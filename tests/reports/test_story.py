@@ -183,6 +183,7 @@ def test_lanes_stand_in_the_order_of_the_protocol() -> None:
         ("O4", [(0, 1)], [], "1 row hidden: 0:1"),
         ("O2", [], [(0, 1), (0, 2)], "2 rows too many: 0:1, 0:2"),
         ("O3", [], [(0, 1)], "1 row seen early or again: 0:1"),
+        ("O9", [(0, 1)], [], "1 row removed: 0:1"),
         ("O9", [], [(0, 1)], "1 row added by a replaced attempt: 0:1"),
         ("O8", [(1, 1)], [(0, 1)], "1 row lost: 1:1; 1 row too many: 0:1"),
         ("O6", [], [], "O6: it never came to its end"),
