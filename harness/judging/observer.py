@@ -10,6 +10,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sinkproof.chaos.clock import now
@@ -76,7 +77,7 @@ class Observer:
         self._before: Counter[Identity] | None = None
         self.suspended_at: Callable[[], str] = str  # the point at which an attempt is suspended now; "": none is
         self.locked_at: set[str] = set()  # such points at which a reader has waited for a lock: it waits there once
-        self.held: Callable[[], list[int]] = list  # pids of suspended attempts, or else of all
+        self.held: Callable[[], list[int]] | None = None  # pids of suspended attempts, or else of all
         self.has_ended_suspended = False  # so that a reader which waited could go on
         self._suspending = ""  # the point of such a fault
         self._longest_reading = 0.0
@@ -100,8 +101,9 @@ class Observer:
         if held_at in self.locked_at:
             return None
         limit = max(WAITS_SECONDS_MOST, TIMES_LONGEST * self._longest_reading)
+        let_go = None if self.held is None else partial(self._let_go, self.held, held_at)
         try:
-            with self.reading(), within(limit, otherwise=lambda: self._let_go(held_at)) if held_at else nullcontext():
+            with self.reading(), within(limit, otherwise=let_go) if held_at else nullcontext():
                 rows = read(self.scratch)
             self._longest_reading = max(self._longest_reading, now() - began)
             return rows
@@ -116,10 +118,10 @@ class Observer:
             self.locked_at.add(held_at)
         return None
 
-    def _let_go(self, held_at: str) -> None:
+    def _let_go(self, held: Callable[[], list[int]], held_at: str) -> None:
         """In another thread, which only sends signals."""
         self.locked_at.add(held_at)
-        for pid in self.held():
+        for pid in held():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             self.has_ended_suspended = True

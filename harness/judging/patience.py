@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NoReturn
 
 
@@ -14,16 +14,21 @@ class WaitedTooLong(Exception):
 
 
 @contextmanager
-def within(seconds: float, *, otherwise: Callable[[], None]) -> Iterator[None]:
+def within(seconds: float, *, otherwise: Callable[[], None] | None = None) -> Iterator[None]:
     """Raises WaitedTooLong in the body after that time. Native code may go on waiting when a signal comes: `otherwise`
     is called after twice that time, in another thread. Only the main thread can be interrupted.
     """
-    last_resort = threading.Timer(2 * seconds, otherwise)
+    with _interrupted_after(seconds), nullcontext() if otherwise is None else _called_after(2 * seconds, otherwise):
+        yield
+
+
+@contextmanager
+def _called_after(seconds: float, otherwise: Callable[[], None]) -> Iterator[None]:
+    last_resort = threading.Timer(seconds, otherwise)
     last_resort.daemon = True
     last_resort.start()
     try:
-        with _interrupted_after(seconds):
-            yield
+        yield
     finally:
         last_resort.cancel()
 
