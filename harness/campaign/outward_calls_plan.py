@@ -15,7 +15,7 @@ from sinkproof.generators.fault_sites import evenly, first_of_each
 from sinkproof.generators.zombies_and_deaths import zombies_with_one_session
 from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 
-KINDS_AT_NEW_CALLS: Final = ("kill", "stop")
+KINDS_AT_NEW_CALLS: Final = ("kill", "stop", "error")
 NEW_CALLS_MOST: Final = 12  # of one job
 WATCHED_SINK: Final = (Need.PYTHON, Need.NO_SERVICE, Need.FOREIGN_CODE)  # a user's, of which system calls are watched
 
@@ -148,7 +148,7 @@ NATIVE_CODE: Final[Plan] = (
         required=True,
     ),
     Stage(
-        name="kill and zombie between outward calls that only unusual rows lead to",
+        name="kill, zombie and error between outward calls that only unusual rows lead to",
         explore=strike_calls_of_unusual_rows,
         needs=(Need.NO_SERVICE, Need.FOREIGN_CODE),
         required=True,
