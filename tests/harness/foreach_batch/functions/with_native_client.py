@@ -22,6 +22,9 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
 
 
+ENDS_SECONDS = 0.3  # the connection of the batch before has ended, which another thread may not have seen yet
+
+
 class Handler(socketserver.StreamRequestHandler):
     holds_lock = False
 
@@ -34,7 +37,7 @@ class Handler(socketserver.StreamRequestHandler):
             elif what == "add":
                 tables.setdefault(name, []).extend(rows)
             elif what in ("wait", "try"):
-                self.holds_lock = self.server.lock.acquire(blocking=what == "wait")
+                self.holds_lock = self.server.lock.acquire(timeout=ENDS_SECONDS if what == "try" else -1)
             refused = what == "try" and not self.holds_lock
             with suppress(OSError):
                 self.wfile.write(b"%d\n" % (-1 if refused else len(tables.get(name, ()))))
