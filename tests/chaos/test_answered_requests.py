@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.system_calls.acts import Act
 
+from ..support.served_puts import served_puts
 from ..support.watched_programs import perl, python, run
 from .test_system_calls import needs_watch
 
@@ -48,32 +47,6 @@ for my $number (0 .. 2) {
 """
 
 
-class Handler(BaseHTTPRequestHandler):
-    put: list[str]
-
-    def do_PUT(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.put.append(self.path)
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def served() -> Iterator[tuple[int, list[str]]]:
-    """A port, and the paths of requests that were carried out."""
-    handler = type("Own", (Handler,), {"put": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1], handler.put  # type: ignore[attr-defined]
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
     with ForkServer() as started:
@@ -93,11 +66,11 @@ def program(name: str, port: int) -> list[str]:
     [("blocking", "sendto", 3), ("epoll", "sendto", 3), ("perl", "write", 2)],
 )
 def test_a_service_gets_nothing_of_a_request_that_is_refused(
-    name: str, call: str, time: int, *, served: tuple[int, list[str]], server: ForkServer, tmp_path: Path
+    name: str, call: str, time: int, *, server: ForkServer, tmp_path: Path
 ) -> None:
-    port, put = served
-    armed = f"syscall({call} socket)", time, Act.REFUSE
-    status, points, struck, _ = run(server, tmp_path, program(name, port), armed)
+    with served_puts() as (port, put):
+        armed = f"syscall({call} socket)", time, Act.REFUSE
+        status, points, struck, _ = run(server, tmp_path, program(name, port), armed)
     assert (0, [Act.REFUSE]) == (status, struck), points
     assert ["200", "503", "200"] == (tmp_path / "seen").read_text().split()
-    assert ["/0", "/2"] == put
+    assert ["/0", "/2"] == [path for path, _ in put]

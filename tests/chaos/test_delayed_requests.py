@@ -6,46 +6,21 @@ import http.client
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from sinkproof.chaos.requests.delayed_requests import HELD_BACK, NEXT, ON_ITS_WAY
 from sinkproof.chaos.requests.socket_points import OTHER_ENDS, BadGateway, ReplyCut, RequestDelayed, socket_points
 
-LISTED = b"one\ntwo\nthree\nfour\n"
+from ..support.served_puts import LISTED, served_puts
 
-
-class Handler(BaseHTTPRequestHandler):
-    put: list[bytes]
-
-    def do_PUT(self) -> None:
-        self.put.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.answer(b"put")
-
-    def do_GET(self) -> None:
-        self.answer(LISTED)
-
-    def answer(self, text: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+Served = tuple[int, list[tuple[str, bytes]]]
 
 
 @pytest.fixture
-def served() -> Iterator[tuple[int, list[bytes]]]:
-    """A port, and what was put, in the order in which it arrived."""
-    handler = type("Own", (Handler,), {"put": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_address[1], handler.put  # type: ignore[attr-defined]
-        server.shutdown()
-        thread.join()
+def served() -> Iterator[Served]:
+    with served_puts() as made:
+        yield made
     ON_ITS_WAY.clear()
     while OTHER_ENDS:
         OTHER_ENDS.pop().close()
@@ -69,7 +44,7 @@ def ask(port: int, method: str, *, body: bytes | None = None, timeout: float | N
             return b"%d " % response.status + response.read()
 
 
-def test_half_of_a_reply_comes_and_the_request_was_carried_out(served: tuple[int, list[bytes]]) -> None:
+def test_half_of_a_reply_comes_and_the_request_was_carried_out(served: Served) -> None:
     port, put = served
     with socket_points(at_first(ReplyCut)), closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         connection.request("GET", "/parts")
@@ -77,18 +52,18 @@ def test_half_of_a_reply_comes_and_the_request_was_carried_out(served: tuple[int
             assert [b"one\n", b"two\n", b"t"] == list(response)
     with socket_points(at_first(ReplyCut)), pytest.raises(http.client.IncompleteRead):
         ask(port, "PUT", body=b"rows")
-    assert [b"rows"] == put
+    assert [b"rows"] == [body for _, body in put]
 
 
-def test_a_gateway_that_has_lost_the_service_says_so_after_the_request(served: tuple[int, list[bytes]]) -> None:
+def test_a_gateway_that_has_lost_the_service_says_so_after_the_request(served: Served) -> None:
     port, put = served
     with socket_points(at_first(BadGateway)):
         assert b"502 bad gateway\n" == ask(port, "PUT", body=b"rows")
-    assert [b"rows"] == put
+    assert [b"rows"] == [body for _, body in put]
 
 
 def test_a_delayed_request_arrives_after_two_later_ones_and_a_repetition_is_none(
-    served: tuple[int, list[bytes]],
+    served: Served,
 ) -> None:
     port, put = served
     with socket_points(at_first(RequestDelayed)):
@@ -98,15 +73,15 @@ def test_a_delayed_request_arrives_after_two_later_ones_and_a_repetition_is_none
             assert b"200 put" == ask(port, "PUT", body=body)
             assert LISTED in ask(port, "GET")
         assert b"200 put" == ask(port, "PUT", body=b"fourth")
-    assert [b"1", b"two", b"three", b"1", b"fourth"] == put
+    assert [b"1", b"two", b"three", b"1", b"fourth"] == [body for _, body in put]
     assert (0, 0, 0) == (len(HELD_BACK), len(ON_ITS_WAY), len(NEXT))
 
 
 @pytest.mark.parametrize(("method", "timeout"), [("GET", 600.0), ("PUT", None)])
 def test_what_changes_nothing_or_would_be_awaited_forever_is_not_delayed(
-    method: str, timeout: float | None, served: tuple[int, list[bytes]]
+    method: str, timeout: float | None, served: Served
 ) -> None:
     port, put = served
     with socket_points(at_first(RequestDelayed)):
         assert ask(port, method, body=b"rows" if method == "PUT" else None, timeout=timeout).startswith(b"200 ")
-    assert [b"rows"] * (method == "PUT") == put
+    assert [b"rows"] * (method == "PUT") == [body for _, body in put]
