@@ -181,6 +181,11 @@ def half_of(data: bytes) -> bytes:
     return head + end + half if body else b""
 
 
+def sent(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
+    """How many bytes were sent, all of them, before the caller could go on."""
+    return _sent_otherwise(tracee, name, arguments, otherwise=bytes)
+
+
 def sent_to_be_refused(tracee: Tracee, name: str, arguments: tuple[int, ...]) -> int:
     """How many bytes of a statement to a database were sent, as the caller is told: others were, which are refused."""
     return _sent_otherwise(tracee, name, arguments, otherwise=refused)

@@ -26,6 +26,7 @@ from sinkproof.chaos.system_calls.carried_out import (
     half_sent,
     hang_up,
     kill_program,
+    sent,
     sent_bytes,
 )
 from sinkproof.chaos.system_calls.outward_calls import BIND, CALLS, CONNECT, MAP, error_of, number_of
@@ -73,7 +74,6 @@ class Record(Protocol):
     """Told of what is carried out, right before it is. Called by the threads of the watches."""
 
     def carry_out(self, call: NotifiedCall) -> None: ...
-
     def fail(self, call: NotifiedCall) -> None:
         """It is not carried out, and fails."""
 
@@ -165,7 +165,7 @@ class SystemCallWatch:
             held, self._held = self._held, []
             self._reply_at_last()
             if suspended is not None:
-                self._answer(suspended)
+                self._let_pass(suspended, surely=then_die)
             for call in held:
                 self._decide(call)
 
@@ -229,8 +229,7 @@ class SystemCallWatch:
                 self._decide(NotifiedCall(identity, tracee, tuple(arguments), change))
 
     def _note_map(self, tracee: Tracee, descriptor: int) -> None:
-        path = self.names.mapped(tracee, descriptor)
-        if not path:
+        if not (path := self.names.mapped(tracee, descriptor)):
             return
         about = self.names.below(path)
         self.unseen[f"{MAPS}{about or path} into its memory: what it writes there is no system call"] = None
@@ -305,6 +304,14 @@ class SystemCallWatch:
             return False
         self._answer(call, value=value)
         return True
+
+    def _let_pass(self, call: NotifiedCall, *, surely: bool) -> None:
+        """`surely`: what it sends is sent before any other call."""
+        if surely and call.change.about == SOCKET:
+            with suppress(OSError):
+                self._answer(call, value=sent(call.tracee, call.change.call, call.arguments))
+                return
+        self._answer(call)
 
     def _note_strike(self, act: Act) -> None:
         self._strike = act

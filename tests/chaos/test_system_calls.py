@@ -8,9 +8,11 @@ import platform
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,47 @@ def test_while_one_thread_is_held_the_calls_of_the_others_wait(server: ForkServe
         watch.go_on()
         assert 0 == child.join(deadline)
     assert ["a", "b"] == left_in(tmp_path)
+
+
+SENDS_BESIDE = """
+import threading
+connection = socket.create_connection(("127.0.0.1", PORT))
+def is_held(thread):
+    return open(f"/proc/self/task/{thread}/syscall").read().split()[0] == "SENDTO"
+first = threading.Thread(target=connection.send, args=[b"held"])
+first.start()
+while not is_held(first.native_id): pass
+os.mkdir("b")
+"""
+
+
+@needs_watch
+def test_a_held_request_is_sent_before_a_call_that_waits_behind_it_ends_the_program(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        program = SENDS_BESIDE.replace("PORT", str(listening.getsockname()[1]))
+        words = python(program.replace("SENDTO", str(number_of(CALLS["sendto"]))))
+        armed, variables = ("syscall(sendto socket)", 1, Act.HOLD), {"FOLDER": str(tmp_path)}
+        with watched(server, words, tmp_path, variables=variables, armed=armed) as (child, watch):
+            assert ended(child, watch) is None
+            assert Act.HOLD is watch.take_strike()
+            deadline = Deadline(SECONDS)
+            while not watch._held and not deadline.over:
+                os.sched_yield()
+            connection, _ = listening.accept()
+            kill, arrived = watch.kill, []
+            watch.kill = lambda: [arrived.append(arrived_at(connection)), kill()]
+            with connection:
+                watch.go_on(then_die=True)
+                assert signal.SIGKILL == child.join(deadline)
+    assert ([b"held"], []) == (arrived, left_in(tmp_path))
+
+
+def arrived_at(connection: socket.socket) -> bytes:
+    with suppress(BlockingIOError):
+        return connection.recv(16, socket.MSG_DONTWAIT)
+    return b""
 
 
 @needs_watch
