@@ -23,9 +23,9 @@ from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
 from sinkproof.subject.claims import READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.reachable_lines import lines_of_handlers
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import ServicesInUse
+from sinkproof.subject.static_analysis.reachable_lines import lines_of_handlers
 
 # A step without an injected fault, no zombie, or too many such lines make the verdict UNKNOWN: a slow sink gets more
 # time whatever its budget, and more of it on a busy machine. By then the campaign ends.

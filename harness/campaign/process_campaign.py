@@ -34,9 +34,9 @@ from sinkproof.generators.fault_sites import evenly, places
 from sinkproof.generators.feasible import settles
 from sinkproof.generators.shown_by_runs import ShownByRuns
 from sinkproof.subject.heartbeat import heartbeat
-from sinkproof.subject.names_in_code import has_name, sees_its_host
-from sinkproof.subject.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.source_files import reachable_in
+from sinkproof.subject.static_analysis.names_in_code import has_name, sees_its_host
+from sinkproof.subject.static_analysis.reachable_lines import Duty, Statement, handles_timeouts
 from sinkproof.subject.user_code import native_modules, own_native_modules
 from sinkproof.workload.job_names import (
     FAR_LARGER_DATA_JOB,

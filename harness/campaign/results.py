@@ -33,6 +33,7 @@ from sinkproof.subject.claims import ORACLE_CLAIMS, names
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import OwnCode, source_line
+from sinkproof.subject.static_analysis.bounded_loops import loops_that_give_up, run_out
 from sinkproof.workload.jobs import input_of, sentence_of
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
@@ -58,6 +59,7 @@ class CampaignResults:
     closures: list[ClosureResult] = field(default_factory=list)  # others than of whole-job crashes
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
     log: RunLog = field(default_factory=RunLog)
+    loops_run_out: set[str] = field(default_factory=set)  # heads of those that give up after a number of tries
 
     def report(self, what: str) -> None:
         """What is done now; no schedule has ended."""
@@ -67,6 +69,7 @@ class CampaignResults:
         if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
             self.steering.note(result, self.coverage)
         self.coverage.add(result)
+        self.loops_run_out |= run_out(result.trace, loops_that_give_up(self.own_code.files))
         self.log.note_result(result)
         if result.broken_rule and not self.unknowns:
             self.unknowns.append(f"{result.broken_rule}. It shows: {self.replay_line(result.schedule)}")
@@ -144,6 +147,7 @@ class CampaignResults:
             lines_covered=frozenset(coverage.lines_by_kind["kill"] - coverage.lines_killed),
             calls_passed=frozenset(ways_to_fail(coverage.passed)),
             calls_failed=frozenset(coverage.calls_failed),
+            loops_run_out=frozenset(self.loops_run_out),
             own_code=self.own_code,
             not_compared=self.not_compared,
             judged=self.log.runs,

@@ -69,6 +69,7 @@ class ShellOutcome:
     lines_covered: frozenset[str] = frozenset()  # killed in equal runs only
     calls_passed: frozenset[tuple[str, str]] = frozenset()  # (point, kind): how calls to the target can fail
     calls_failed: frozenset[tuple[str, str]] = frozenset()
+    loops_run_out: frozenset[str] = frozenset()  # heads of those that give up after a number of tries
     own_code: OwnCode = field(default_factory=OwnCode)
     not_compared: str = NO_RUN  # why keys or values of rows were not; empty: both were
     judged: Sequence[JudgedRun] = ()  # runs that can be repeated

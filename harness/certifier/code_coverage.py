@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sinkproof.certifier.subject_progress import SubjectProgress, statements_never_run
 from sinkproof.chaos.points import LINE
 from sinkproof.reports.document import CodeCoverage
-from sinkproof.subject.reachable_lines import Duty
+from sinkproof.subject.static_analysis.reachable_lines import Duty
 
 
 def code_coverage(subject: SubjectProgress) -> list[CodeCoverage]:

@@ -12,15 +12,16 @@ from sinkproof.campaign.coverage import lines_to_strike, too_few_struck
 from sinkproof.certifier.subject_progress import SubjectProgress, kinds_at_lines, statements_never_run
 from sinkproof.certifier.time_not_examined import CALLED, always_at_true_time, expiring
 from sinkproof.reports.document import OutwardCalls, ShellResult
-from sinkproof.subject.reachable_lines import (
+from sinkproof.subject.source_files import source_line, users_files
+from sinkproof.subject.static_analysis.bounded_loops import loops_that_give_up
+from sinkproof.subject.static_analysis.reachable_lines import (
     MARK,
     Duty,
     lines_of_handlers,
     statements_that_suppress,
     statements_that_swallow,
 )
-from sinkproof.subject.shared_mappings import shared_mappings_in
-from sinkproof.subject.source_files import source_line
+from sinkproof.subject.static_analysis.shared_mappings import shared_mappings_in
 
 FAULT_WORDS: Final = {"kill": "struck", "stop": "struck by a stop", "pause": "struck by a pause"}
 NO_CALL: Final = (
@@ -54,6 +55,7 @@ def not_examined(subject: SubjectProgress) -> str:
         _never_asked_to_end(subject),
         _never_struck_code(subject),
         _never_run(subject),
+        _never_run_out(subject),
         _unstruck(subject),
         _unstruck_children(subject),
         _unfailed(subject),
@@ -283,13 +285,30 @@ def _never_run(subject: SubjectProgress) -> str:
     left = statements_never_run(subject, Duty.NORMAL)
     if not left:
         return ""
-    first = source_line(left[0], subject.own_code.files)
-    where = f"{first.file}:{first.number} ({first.text})" if first is not None else left[0]
     others = f" and {len(left) - 1} more" if left[1:] else ""
     return (
-        f"no run has executed {where}{others}, to which calls of the sink can lead: what it does was not examined. Let "
-        f"the contract reach it with smaller limits, take its module out by `not_struck`, or mark it `# {MARK}`"
+        f"no run has executed {_place(left[0], subject)}{others}, to which calls of the sink can lead: what it does "
+        "was not examined. Let the contract reach it with smaller limits, take its module out by `not_struck`, or mark "
+        f"it `# {MARK}`"
     )
+
+
+def _never_run_out(subject: SubjectProgress) -> str:
+    """Which loop gives up silently after a number of tries, and never did; empty if none."""
+    if subject.contract.is_ours or subject.contract.kind != "sink":
+        return ""
+    loops = loops_that_give_up(users_files(subject.own_code))
+    for head in sorted((loops.keys() & subject.lines_passed) - subject.loops_run_out):
+        return (
+            f"{_place(head, subject)} goes on silently when it has tried often enough, and no run let it come to that: "
+            f"what is lost then was not examined. Raise an error there, or mark the line `# {MARK}`"
+        )
+    return ""
+
+
+def _place(point: str, subject: SubjectProgress) -> str:
+    line = source_line(point, subject.own_code.files)
+    return point if line is None else f"{line.file}:{line.number} ({line.text})"
 
 
 def _budget_for(subject: SubjectProgress) -> str:

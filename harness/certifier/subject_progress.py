@@ -11,8 +11,8 @@ from sinkproof.judging.altered_rows import NO_RUN
 from sinkproof.reports.document import Finding, ShellResult
 from sinkproof.reports.number_text import judged
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import OwnCode, reachable_in
+from sinkproof.subject.static_analysis.reachable_lines import Duty
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class SubjectProgress:
     lines_covered: set[str] = field(default_factory=set)  # killed in equal runs only
     calls_passed: set[tuple[str, str]] = field(default_factory=set)  # (point, kind): how calls to the target can fail
     calls_failed: set[tuple[str, str]] = field(default_factory=set)
+    loops_run_out: set[str] = field(default_factory=set)  # heads of those that give up after a number of tries
     own_code: OwnCode = field(default_factory=OwnCode)
     ended_before: list[tuple[str, str]] = field(default_factory=list)  # (shell, stage that its budget left out)
     strict: bool = False  # nothing may be left of what was to be run
@@ -58,6 +59,7 @@ class SubjectProgress:
         self.lines_of_children |= outcome.lines_of_children
         self.calls_passed |= outcome.calls_passed
         self.calls_failed |= outcome.calls_failed
+        self.loops_run_out |= outcome.loops_run_out
         if outcome.own_code.files:
             self.own_code = outcome.own_code
 

@@ -7,8 +7,8 @@ from typing import Final
 from sinkproof.campaign.stage import WALL_CLOCK_STAGE
 from sinkproof.certifier.subject_progress import SubjectProgress
 from sinkproof.reports.coverage_text import WALL
-from sinkproof.subject.clocks_in_code import reads_of_wall_clock
-from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in, retentions_in
+from sinkproof.subject.static_analysis.clocks_in_code import reads_of_wall_clock
+from sinkproof.subject.static_analysis.expiries_in_code import expiries_beside, expiries_in, retentions_in
 
 CALLED: Final = ("sink", "foreach_batch")  # kinds of subjects of which single calls can fail
 

@@ -34,9 +34,9 @@ from sinkproof.reference_engine.shells.process.process_host import ProcessHost, 
 from sinkproof.reference_engine.shells.process.watched_attempt import WatchingHost
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.names_in_code import has_name
-from sinkproof.subject.numbers_in_code import long_wait_seconds
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.static_analysis.names_in_code import has_name
+from sinkproof.subject.static_analysis.numbers_in_code import long_wait_seconds
 from sinkproof.workload.jobs import named_job
 from sinkproof.workload.wall_clocks import wall_clock_beside
 

@@ -38,9 +38,9 @@ from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.claims import Claim
 from sinkproof.subject.contract import Contract, ContractError
-from sinkproof.subject.names_in_code import COMPUTED_IMPORTS, has_name
 from sinkproof.subject.scratch import Scratch, clear_folder
 from sinkproof.subject.source_files import OwnCode, own_code
+from sinkproof.subject.static_analysis.names_in_code import COMPUTED_IMPORTS, has_name
 from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, REFUSABLE_JOBS, TOGETHER
 from sinkproof.workload.jobs import INPUTS, input_of, named_job
 from sinkproof.workload.ledger import Identity, Ledger

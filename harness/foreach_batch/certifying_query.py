@@ -23,8 +23,8 @@ from sinkproof.judging.oracle import Anomaly, Observation, judge
 from sinkproof.reference_engine.dataflow.replayable_sources import GeneratedInput
 from sinkproof.sink_adapters.protocol import Row
 from sinkproof.subject.claims import Claim
-from sinkproof.subject.names_in_code import has_name, makes_digests
-from sinkproof.subject.numbers_in_code import chunk_sizes, factors_apart, has_number_between
+from sinkproof.subject.static_analysis.names_in_code import has_name, makes_digests
+from sinkproof.subject.static_analysis.numbers_in_code import chunk_sizes, factors_apart, has_number_between
 from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,

@@ -27,7 +27,7 @@ from sinkproof.foreach_batch.certifying_query import (
 from sinkproof.foreach_batch.retried_tasks import has_tasks_in_python
 from sinkproof.generators.fault_sites import KINDS_AT_CALLS, SINK, faults_of_replies
 from sinkproof.subject.contract import Contract
-from sinkproof.subject.names_in_code import tries_again
+from sinkproof.subject.static_analysis.names_in_code import tries_again
 from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 from sinkproof.workload.ledger import Identity
 

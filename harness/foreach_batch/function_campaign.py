@@ -43,10 +43,10 @@ from sinkproof.foreach_batch.streaming_driver_supervisor import Experiment
 from sinkproof.foreach_batch.watched_query import NotRun
 from sinkproof.reports.document import ClosureResult
 from sinkproof.subject.heartbeat import heartbeat, while_it_moves
-from sinkproof.subject.names_in_code import counts_in_bytes
-from sinkproof.subject.numbers_in_code import has_number_between, widths_of_padded_numbers
-from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.source_files import reachable_in
+from sinkproof.subject.static_analysis.names_in_code import counts_in_bytes
+from sinkproof.subject.static_analysis.numbers_in_code import has_number_between, widths_of_padded_numbers
+from sinkproof.subject.static_analysis.reachable_lines import Duty
 from sinkproof.workload.job_names import (
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,

@@ -30,7 +30,7 @@ from sinkproof.generators.fault_sites import (
 from sinkproof.generators.feasible import offered, settles
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.rare import ALL_MESSAGES, VOTE, all_notifications_but_the_last
-from sinkproof.subject.numbers_in_code import numbers_between
+from sinkproof.subject.static_analysis.numbers_in_code import numbers_between
 from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,

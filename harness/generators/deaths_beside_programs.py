@@ -17,7 +17,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, first_of_each, spread
 from sinkproof.generators.interleavings import within
 from sinkproof.generators.native_calls import bursts, distinct
-from sinkproof.subject.names_in_code import has_name
+from sinkproof.subject.static_analysis.names_in_code import has_name
 from sinkproof.workload.job_names import ORPHANS_JOB
 
 KILLED: Final = "kill-program"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import Fault, Schedule
-from sinkproof.subject.names_in_code import HTTP, has_name, sends_in_bulk, tries_again
-from sinkproof.subject.reachable_lines import handles_timeouts
+from sinkproof.subject.static_analysis.names_in_code import HTTP, has_name, sends_in_bulk, tries_again
+from sinkproof.subject.static_analysis.reachable_lines import handles_timeouts
 
 if TYPE_CHECKING:
     from sinkproof.execution.run_result import RunResult

@@ -37,7 +37,7 @@ from sinkproof.generators.rare import (
     several_messages,
 )
 from sinkproof.reference_engine.dataflow.key_groups import KEY_GROUPS
-from sinkproof.subject.numbers_in_code import (
+from sinkproof.subject.static_analysis.numbers_in_code import (
     chunk_sizes,
     factors_apart,
     factors_of_packed,

@@ -22,8 +22,8 @@ from sinkproof.generators.fault_sites import DECIDED, EACH, evenly, first_of_eac
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.generators.requests_sent import further_requests
-from sinkproof.subject.names_in_code import LOCKS, has_name
-from sinkproof.subject.numbers_in_code import has_number_between
+from sinkproof.subject.static_analysis.names_in_code import LOCKS, has_name
+from sinkproof.subject.static_analysis.numbers_in_code import has_number_between
 from sinkproof.workload.job_names import (
     DOZENS_OF_CHECKPOINTS_JOB,
     HUNDREDS_OF_CHECKPOINTS_JOB,

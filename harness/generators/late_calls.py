@@ -22,7 +22,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.fault_sites import evenly, in_turn, passes
 from sinkproof.generators.interleavings import FIRST_SINK
 from sinkproof.generators.native_calls import refused_statements, short_writes
-from sinkproof.subject.names_in_code import has_name
+from sinkproof.subject.static_analysis.names_in_code import has_name
 
 REQUESTS_MOST: Final = 24
 TIMEOUTS_MOST: Final = 12

@@ -22,8 +22,13 @@ from sinkproof.generators.combinations import crash_loops
 from sinkproof.generators.deaths_beside_programs import START_PROGRAMS
 from sinkproof.generators.fault_sites import DECIDED, EACH, passes, spread
 from sinkproof.generators.rare import all_notifications_but_the_last
-from sinkproof.subject.names_in_code import counts_in_bytes, has_name, keeps_what_grows_elsewhere, makes_digests
-from sinkproof.subject.numbers_in_code import (
+from sinkproof.subject.static_analysis.names_in_code import (
+    counts_in_bytes,
+    has_name,
+    keeps_what_grows_elsewhere,
+    makes_digests,
+)
+from sinkproof.subject.static_analysis.numbers_in_code import (
     has_number_between,
 )
 from sinkproof.subject.user_code import imports_packages, own_native_modules

@@ -19,7 +19,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import DECIDED, EACH, in_turn, passes, places, spread
 from sinkproof.generators.feasible import offered, settles
-from sinkproof.subject.names_in_code import LISTING, has_name
+from sinkproof.subject.static_analysis.names_in_code import LISTING, has_name
 from sinkproof.workload.job_names import (
     FAILING_READS_JOB,
     JOBS,

@@ -12,7 +12,7 @@ from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, passes
 from sinkproof.generators.requests_sent import requests
 from sinkproof.generators.single_faults import errors
-from sinkproof.subject.names_in_code import HTTP, has_name, tries_again
+from sinkproof.subject.static_analysis.names_in_code import HTTP, has_name, tries_again
 from sinkproof.workload.job_names import LONG_WAITS_JOB
 
 TRIES_MOST: Final = 12

@@ -7,6 +7,7 @@ that a report shows are made again with it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -240,15 +241,15 @@ class TargetLog:
 
     # -- the record ------------------------------------------------------------------------------------
 
-    def record(self, anomaly: Anomaly, sent: dict[Identity, str]) -> TargetRecord:
-        """`sent`: key=value of rows, as the source has sent them."""
+    def record(self, anomaly: Anomaly, sent: Callable[[Identity], str]) -> TargetRecord:
+        """`sent`: key=value of a row, as the source has sent it."""
         wrong = list(dict.fromkeys((*anomaly.lost, *anomaly.extra)))[:ROWS_SEEN_MOST]
         return TargetRecord(
             changes=self.changes,
             rows=[
                 RowSeen(
                     row=row,
-                    sent=sent.get(row, ""),
+                    sent=sent(row),
                     when_struck=self._when_struck[row],
                     in_the_end=self._in_the_end[row],
                 )

@@ -25,7 +25,7 @@ from sinkproof.chaos.points import CALLED_FROM, LINE
 from sinkproof.chaos.standard_library import is_standard_module
 from sinkproof.sink_adapters.protocol import REQUIRED_CALLS, lines_are_points
 from sinkproof.subject.contract import ContractError
-from sinkproof.subject.reachable_lines import Statement, reachable_statements
+from sinkproof.subject.static_analysis.reachable_lines import Statement, reachable_statements
 from sinkproof.subject.user_code import code_of_package, source_of, user_code
 
 if TYPE_CHECKING:
@@ -88,9 +88,14 @@ def _files_with_bases(given: Any, files: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in found if name is not None)
 
 
+def users_files(code: OwnCode) -> dict[str, str]:
+    """Without those of our adapters."""
+    return {path: name for path, name in code.files.items() if not Path(path).is_relative_to(OURS)}
+
+
 def reachable_in(code: OwnCode, *, settles: bool = False) -> list[Statement]:
     """In the user's files: of our own adapters no sink needs every branch. `settles`: `settle` was called, too."""
-    users = {path: name for path, name in code.files.items() if not Path(path).is_relative_to(OURS)}
+    users = users_files(code)
     calls = CALLS_ON_SINKS if code.are_sinks else CALLS_ON_TARGETS
     calls = calls | {"settle"} if settles else calls
     return reachable_statements(users, sinks=code.names, calls=calls, contract=code.contract)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from sinkproof.campaign.finding_text import row_sent, timeline
@@ -61,7 +62,7 @@ def _recorded(finding: Finding, runner: ScheduleRunner) -> Finding | None:
     shown = next((each for each in result.anomalies if each.oracle == finding.oracle), None)
     if shown is None or not result.fired:
         return None
-    sent = {row: row_sent(row, input_of(schedule.job)) for row in (*shown.lost, *shown.extra)}
+    sent = partial(row_sent, source=input_of(schedule.job))
     return replace(finding, target=log.record(shown, sent), timeline=timeline(result))
 
 

@@ -19,8 +19,8 @@ from sinkproof.reports.coverage_text import code_lines
 from sinkproof.reports.json_files import plain
 from sinkproof.reports.watched_calls import OutwardCalls
 from sinkproof.subject.loading import load
-from sinkproof.subject.reachable_lines import Duty
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.static_analysis.reachable_lines import Duty
 
 SINK: Final = """\
 import json, multiprocessing

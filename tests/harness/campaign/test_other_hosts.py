@@ -20,8 +20,8 @@ from sinkproof.chaos.schedule import parse
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.feasible import impossible
 from sinkproof.subject.loading import load
-from sinkproof.subject.names_in_code import sees_its_host
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.static_analysis.names_in_code import sees_its_host
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("watch_of_system_calls")]
 SINKS_OF_HOSTS: Final = Path(__file__).parents[2] / "support/sinks_of_hosts.py"

@@ -19,8 +19,8 @@ from sinkproof.generators.native_calls import requests_without_reply
 from sinkproof.generators.single_faults import refused_requests
 from sinkproof.reference_engine.shells.process import attempt_host
 from sinkproof.subject.loading import load
-from sinkproof.subject.reachable_lines import handles_timeouts
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.static_analysis.reachable_lines import handles_timeouts
 
 from ...support.traces_of_calls import run_of
 

@@ -19,8 +19,8 @@ from sinkproof.generators.combinations import crash_loops, crash_loops_at_lines
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.single_faults import errors
 from sinkproof.subject.loading import load
-from sinkproof.subject.names_in_code import tries_again
 from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.static_analysis.names_in_code import tries_again
 
 SINKS: Final = Path(__file__).parents[2] / "support" / "tried_again.py"
 

@@ -10,7 +10,7 @@ from sinkproof.chaos.requests.socket_points import POINT as SENDS
 from sinkproof.chaos.schedule import Fault
 from sinkproof.generators.fault_sites import faults_of_replies
 from sinkproof.generators.requests_sent import REQUESTS_MOST, further_requests, requests
-from sinkproof.subject.names_in_code import sends_in_bulk
+from sinkproof.subject.static_analysis.names_in_code import sends_in_bulk
 
 from ...support.traces_of_calls import run_of
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sinkproof.campaign.campaign_budget import begin
+from sinkproof.campaign.found_again import close_ups
 from sinkproof.campaign.found_again.close_ups import look_closer
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.execution.schedule_runner import ScheduleRunner
@@ -16,6 +17,7 @@ from sinkproof.reports.at_target.target_record import TargetRecord
 from sinkproof.reports.document import Finding
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
+from sinkproof.workload.ledger import Identity
 
 from ....support.zoo_campaigns import ZOO, task_of
 
@@ -57,6 +59,19 @@ def test_what_the_run_does_not_show_again_gets_no_record(tmp_path: Path) -> None
     lost = finding("O1", "sink[0].write.after#1=kill", shell="simulated")
     unfired = finding("O2", "sink[0].write.after#900=kill", shell="simulated")
     assert [None, None] == closer_in_memory(tmp_path, lost, unfired)
+
+
+def test_of_many_wrong_rows_only_those_that_are_shown_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row is looked up in a batch of thousands, which is made for it."""
+    asked: list[Identity] = []
+    monkeypatch.setattr(close_ups, "row_sent", lambda row, source: asked.append(row) or "k=v")
+    monkeypatch.setattr(target_log, "ROWS_SEEN_MOST", 2)
+    (record,) = closer_in_memory(tmp_path, finding("O2", "sink[0].write.after#1=kill", shell="simulated"))
+    assert record is not None
+    assert asked == [each.row for each in record.rows]
+    assert 2 == len(asked)
 
 
 def test_the_first_finding_of_each_oracle_gets_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Final
 
-from sinkproof.subject.names_in_code import executed_points
+from sinkproof.subject.static_analysis.names_in_code import executed_points
 from sinkproof.subject.user_code import FILES_KNOWN_MOST
 
 OF_TIME: Final = frozenset({"time", "time_ns", "strftime", "gmtime", "localtime", "ctime", "asctime"})

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Final, TypeGuard
 
-from sinkproof.subject.names_in_code import STATUS, with_programs
+from sinkproof.subject.static_analysis.names_in_code import STATUS, with_programs
 
 CLOCKS: Final = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "timestamp", "total_seconds"}

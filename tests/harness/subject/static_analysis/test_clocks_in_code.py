@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.clocks_in_code import reads_of_wall_clock
+from sinkproof.subject.static_analysis.clocks_in_code import reads_of_wall_clock
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from sinkproof.subject.names_in_code import executed_points
+from sinkproof.subject.static_analysis.names_in_code import executed_points
 from sinkproof.subject.user_code import FILES_KNOWN_MOST
 
 CALLS: Final = frozenset(

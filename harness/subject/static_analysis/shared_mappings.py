@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Set
 from functools import lru_cache
 from typing import Final
 
-from sinkproof.subject.names_in_code import executed_points
+from sinkproof.subject.static_analysis.names_in_code import executed_points
 from sinkproof.subject.user_code import FILES_KNOWN_MOST
 
 MAPPINGS: Final = frozenset({"mmap", "memmap", "open_memmap", "create_memory_map"})  # of Python, NumPy and Arrow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.expiries_in_code import expiries_beside, expiries_in, retentions_in
+from sinkproof.subject.static_analysis.expiries_in_code import expiries_beside, expiries_in, retentions_in
 
 BOTH = {"line(sink.py:4)", "line(sink.py:5)"}
 

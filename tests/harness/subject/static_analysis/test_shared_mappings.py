@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.shared_mappings import shared_mappings_in
+from sinkproof.subject.static_analysis.shared_mappings import shared_mappings_in
 
 
 def found(tmp_path: Path, statement: str, *, executed: frozenset[str] = frozenset({"line(sink.py:2)"})) -> list[str]:

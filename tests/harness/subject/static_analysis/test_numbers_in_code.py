@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.subject.names_in_code import counts_in_bytes, keeps_what_grows_elsewhere, makes_digests
-from sinkproof.subject.numbers_in_code import (
+from sinkproof.subject.static_analysis.names_in_code import counts_in_bytes, keeps_what_grows_elsewhere, makes_digests
+from sinkproof.subject.static_analysis.numbers_in_code import (
     chunk_sizes,
     factors_in,
     factors_of_packed,

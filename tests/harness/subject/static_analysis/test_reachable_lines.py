@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from sinkproof.subject.reachable_lines import Duty, reachable_statements
+from sinkproof.subject.static_analysis.reachable_lines import Duty, reachable_statements
 
 Reachable = Callable[..., dict[str, Duty]]
 CALLS = frozenset({"write", "commit"})
