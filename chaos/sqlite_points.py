@@ -25,11 +25,18 @@ ACTIONS: Final = {
     sqlite3.SQLITE_UPDATE: "file.change_rows",
     sqlite3.SQLITE_DELETE: "file.change_rows",
 }
+BUSY_TIMEOUT: Final = "busy_timeout"  # a PRAGMA
 OWN_TABLES: Final = "sqlite_"  # those of SQLite itself
 FAILED: Final = -1  # no answer of an authorizer: SQLite raises an OperationalError, as it does where a file is locked
 
 _connect: Final = sqlite3.connect
 Place = tuple[dict[str, Any], str]  # the names of a module, and the one that is the function `connect`
+
+
+class Waits:
+    """For locks. Where others wait too long for an attempt, they give up sooner: a run takes seconds, not minutes."""
+
+    seconds_most: ClassVar[float | None] = None  # None: as long as the code says
 
 
 class _Noted:
@@ -78,6 +85,9 @@ def sqlite_points(
 
 def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any, *arguments: Any, **named: Any) -> Any:
     connection = _connect(database, *arguments, **named)
+    if Waits.seconds_most is not None:
+        (waits,) = connection.execute("PRAGMA busy_timeout").fetchone()
+        connection.execute(f"PRAGMA busy_timeout = {min(waits, int(1000 * Waits.seconds_most))}")
     path = os.fsdecode(database).removeprefix("file:").partition("?")[0]
     if os.path.abspath(path).startswith(folder):
         connection.set_authorizer(authorizer)
@@ -89,11 +99,13 @@ def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any,
 
 
 def _authorizer(reach: Callable[[str], None], actions: Mapping[int, str]) -> Callable[..., int]:
-    def authorize(action: int, about: str | None, *_: object) -> int:
-        """`about`: the table, or the word that ends or begins a transaction."""
+    def authorize(action: int, about: str | None, value: str | None, *_: object) -> int:
+        """`about`: the table, the word that ends or begins a transaction, or a setting, which gets this value."""
         point = actions.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
         if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
             point = "file.commit"
+        if action == sqlite3.SQLITE_PRAGMA and about == BUSY_TIMEOUT and value and Waits.seconds_most is not None:
+            return sqlite3.SQLITE_IGNORE
         if point:
             try:
                 reach(point)

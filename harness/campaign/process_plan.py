@@ -34,7 +34,7 @@ from sinkproof.generators.deaths_beside_programs import deaths_beside_programs
 from sinkproof.generators.repeated_errors import repeated_errors
 from sinkproof.generators.zombies_and_deaths import zombies_after_errors, zombies_and_deaths, zombies_waited_for
 from sinkproof.generators.zombies_beside_successors import zombies_beside_successors
-from sinkproof.subject.static_analysis.numbers_in_code import long_wait_seconds
+from sinkproof.subject.static_analysis.waits_in_code import long_wait_seconds
 
 PART_SECONDS_MOST: Final = 30.0  # hundreds of schedules, or some dozens where the sink uses a slow library
 

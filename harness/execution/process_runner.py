@@ -36,7 +36,7 @@ from sinkproof.reference_engine.shells.simulated.simulation import Simulation
 from sinkproof.subject.contract import Contract
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.static_analysis.names_in_code import has_name
-from sinkproof.subject.static_analysis.numbers_in_code import long_wait_seconds
+from sinkproof.subject.static_analysis.waits_in_code import long_wait_seconds
 from sinkproof.workload.jobs import named_job
 from sinkproof.workload.wall_clocks import wall_clock_beside
 

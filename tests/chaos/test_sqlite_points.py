@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.chaos.sqlite_points import sqlite_points
+from sinkproof.chaos.sqlite_points import Waits, sqlite_points
 
 
 class Points:
@@ -93,3 +93,20 @@ def test_queries_are_points_if_they_are_asked_for(points: Points, tmp_path: Path
         else:
             assert [] == connection.execute("SELECT number FROM rows").fetchall()
     assert reads == ("file.read" in points.reached)
+
+
+@pytest.mark.parametrize(
+    ("given", "most", "waits"), [(30.0, 2.0, 2000), (0.5, 2.0, 500), (30.0, None, 30_000)], ids=["cut", "less", "all"]
+)
+def test_connections_wait_for_locks_no_longer_than_is_set(
+    points: Points, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: float, most: float | None, waits: int
+) -> None:
+    monkeypatch.setattr(Waits, "seconds_most", most)
+    with (
+        sqlite_points(tmp_path, points.reach),
+        closing(sqlite3.connect(tmp_path / "rows.db", timeout=given)) as connection,
+    ):
+        (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
+        connection.execute("PRAGMA busy_timeout = 20000")
+        (after,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    assert (waits, 20_000 if most is None else waits) == (before, after)

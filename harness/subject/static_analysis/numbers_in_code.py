@@ -23,13 +23,6 @@ CLOCKS: Final = frozenset(
 )
 DATES: Final = frozenset({"date", "datetime"})
 SECOND: Final = 1000  # in milliseconds
-# When an attempt was suspended for so long, others give up its locks, or take them by force.
-LONG_WAIT_SECONDS: Final = 3.0
-WAITS_IN_CODE_MOST, WAITS_BY_NAME_MOST = 10, 30  # seconds: any number, and one that is named as a time limit
-WAIT_BY_NAME: Final = re.compile(
-    r"(?:(?<!connect_)timeout|deadline|patience|wait)(?:_\w+)?(?:: *\w+)?\W{1,6}(\d+)|get_lock\([^()]*, *(\d+)",
-    re.IGNORECASE,
-)
 SETTINGS: Final = frozenset({".cfg", ".conf", ".env", ".ini", ".json", ".properties", ".sql", ".toml", ".yaml", ".yml"})
 CHUNK_LEAST, CHUNK_SIZES_MOST = 2, 2
 FACTOR_LEAST, FACTOR_MOST, FACTORS_MOST = 1 << 10, 1 << 46, 4  # no log has 2 ** 47 rows
@@ -71,28 +64,6 @@ def chunk_sizes(files: Collection[str], most: int, *, few: int = CHUNK_SIZES_MOS
     """
     used = frozenset[int]().union(*map(sizes_of_parts, files))
     return sorted(numbers_between(files, CHUNK_LEAST, most), key=lambda size: size not in used)[:few]
-
-
-def long_wait_seconds(files: Collection[str]) -> float:
-    """Longer than this code waits for a lock, by its numbers of seconds or milliseconds, unless that is too long."""
-    every = with_programs(files)
-    by_name = frozenset[int]().union(*map(_whole_floats, every), *map(_waits_by_name, every))
-    numbers = {number for number in _seconds(by_name) if number <= WAITS_BY_NAME_MOST}
-    any_numbers = frozenset[int]().union(*map(numbers_in, every))
-    numbers |= {number for number in _seconds(any_numbers) if number <= WAITS_IN_CODE_MOST}
-    return max([LONG_WAIT_SECONDS, *(1.0 + number for number in numbers)])
-
-
-def _seconds(numbers: Collection[int]) -> set[int]:
-    """Of numbers that may be milliseconds."""
-    return {*numbers, *(number // SECOND for number in numbers if number % SECOND == 0)}
-
-
-@cache
-def _waits_by_name(path: str) -> frozenset[int]:
-    """`LOCK_TIMEOUT = 15`, `wait(15)`, `SET lock_timeout = '15s'`, `GET_LOCK('name', 15)`."""
-    found = WAIT_BY_NAME.findall(Path(path).read_text(errors="replace"))
-    return frozenset(int(number) for numbers in found for number in numbers if number)
 
 
 def widths_of_padded_numbers(files: Collection[str]) -> list[int]:
@@ -321,13 +292,6 @@ def _called(node: ast.expr) -> str:
 
 def _nothing(instead_of: ast.expr) -> ast.Constant:
     return ast.copy_location(ast.Constant(0), instead_of)
-
-
-@cache
-def _whole_floats(path: str) -> frozenset[int]:
-    """`8.0`: mostly seconds."""
-    values = (getattr(each, "value", None) for each in ast.walk(ast.parse(Path(path).read_bytes(), path)))
-    return frozenset(int(value) for value in values if isinstance(value, float) and value.is_integer())
 
 
 def _names_timeout(argument: str | None) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 from sinkproof.chaos.clock import Deadline, now
 from sinkproof.chaos.replaced_functions import STEADY_CLOCKS, ClocksAhead, replace_everywhere
+from sinkproof.chaos.sqlite_points import Waits
 from sinkproof.chaos.standard_library import is_installed
 
 # A thread waits at a line until its attempt has answered so many calls, in which it writes, votes and may be killed; it
@@ -38,6 +39,7 @@ OVERTAKEN_AT_A_LINE: Final = 2  # at each line two threads are overtaken: the fi
 GIVING_WAY_SECONDS: Final = 0.003  # at each line: an attempt that was woken waits so long for a core
 GIVING_WAY_SECONDS_IN_ALL: Final = 0.2  # less than the engine's patience
 HURRIED_TIMES: Final = 100
+HURRIED_SQLITE_SECONDS: Final = 2.0  # less than others wait then
 CLOCKS: Final = ("time", "time_ns", *STEADY_CLOCKS)
 IMPATIENT_ANSWERS: Final = 2  # when so many calls were answered, a thread that waits for long goes on
 
@@ -171,7 +173,8 @@ class RacingTimers(OvertakenThreads, ImpatientThreads):
 
 class HurriedSleep(ThreadPace):
     """What sleeps wakes up after a hundredth of the time, and finds that all of it has passed on the clocks of its
-    process: an attempt that polls for minutes is done in seconds. Dates (`datetime`) go on as they did.
+    process: an attempt that polls for minutes is done in seconds. Dates (`datetime`) go on as they did. SQLite waits for
+    a lock for two seconds at most.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -179,6 +182,7 @@ class HurriedSleep(ThreadPace):
         self.clocks = ClocksAhead(CLOCKS)
         sleep = vars(time)["sleep"]
         replace_everywhere("sleep", sleep, partial(self._sleep, sleep))
+        Waits.seconds_most = HURRIED_SQLITE_SECONDS
 
     def _sleep(self, sleep: Callable[[float], None], seconds: float) -> None:
         slept = seconds / HURRIED_TIMES

@@ -12,13 +12,13 @@ from sinkproof.subject.static_analysis.numbers_in_code import (
     factors_in,
     factors_of_packed,
     has_number_between,
-    long_wait_seconds,
     numbers_between,
     numbers_in,
     numbers_in_settings,
     sizes_of_parts,
     widths_of_padded_numbers,
 )
+from sinkproof.subject.static_analysis.waits_in_code import long_wait_seconds
 
 
 def test_widths_of_padded_numbers_are_those_of_formats_and_of_calls(tmp_path: Path) -> None:
@@ -222,33 +222,6 @@ def test_a_digest_is_found(tmp_path: Path, text: str, makes: bool) -> None:
     file = tmp_path / "sink.py"
     file.write_text(text)
     assert makes is makes_digests([str(file)])
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("lock.acquire(timeout=8)", 9.0),
-        ("lock.acquire(timeout=8.0)", 9.0),
-        ("LOCK_TIMEOUT_MS = 7000", 8.0),
-        ("query = 'SELECT GET_LOCK(%s, 10)'", 11.0),
-        ("lock.acquire(timeout=1)", 3.0),
-        ("lock.acquire(timeout=30)", 31.0),
-        ("lock.acquire(timeout=60)", 3.0),
-        ("LOCK_TIMEOUT: Final = 15", 16.0),
-        ("query = 'SELECT GET_LOCK(%s, 15)'", 16.0),
-        ("query = f\"SET lock_timeout = '12s'\"", 13.0),
-        ("query = 'PRAGMA busy_timeout = 20000'", 21.0),
-        ("connect(host, connect_timeout=20)", 3.0),
-        ("rows = rows[:20]", 3.0),
-        ("lock.acquire()", 3.0),
-    ],
-)
-def test_a_suspended_attempt_is_waited_for_longer_than_the_code_waits(
-    text: str, seconds: float, tmp_path: Path
-) -> None:
-    file = tmp_path / "sink.py"
-    file.write_text(text)
-    assert seconds == long_wait_seconds([str(file)])
 
 
 @pytest.mark.parametrize(
