@@ -1,7 +1,8 @@
 """Zombies that go on while their successor opens, or while it commits what is new.
 
 A successor reads what is committed, and fences its predecessor. What the predecessor commits in between is neither
-seen nor refused, if the reading comes first. Where one subtask fences for all, the others may have opened before it.
+seen nor refused, if the reading comes first. The same holds for the zombie of a subtask that was removed, whose rows
+another one has by then. Where one subtask fences for all, the others may have opened before it.
 What both name alike, a temporary file say, has the successor's rows by the time of its next commits.
 """
 
@@ -16,7 +17,7 @@ from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
 from sinkproof.generators.fault_sites import evenly, in_turn
 from sinkproof.generators.interleavings import FIRST_SINK, within
-from sinkproof.workload.job_names import ZOMBIE_LATE_JOB
+from sinkproof.workload.job_names import SCALE_IN_JOB, ZOMBIE_LATE_JOB
 
 ZOMBIES_MOST: Final = 4  # the lines of a commit are chosen evenly; each of these zombies goes on at each line of `open`
 OTHER: Final = "sink[1]"
@@ -35,7 +36,8 @@ def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Sc
     successors wait for what they hold.
     """
     beside_each = (_pauses_of_successor(campaign, zombie) for zombie in _some(campaign, waited_for))
-    yield from in_turn([_before_the_leader_opens(campaign), *beside_each])
+    removed = (_pauses_of_successor(campaign, zombie, actor=FIRST_SINK) for zombie in _removed(campaign))
+    yield from in_turn([_before_the_leader_opens(campaign), *beside_each, *removed])
 
 
 def zombies_beside_later_commits(
@@ -51,12 +53,20 @@ def _some(campaign: CampaignView, waited_for: Collection[Schedule]) -> list[Sche
     return evenly([zombie for zombie in zombies if zombie not in waited_for], ZOMBIES_MOST)
 
 
-def _pauses_of_successor(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:
-    """The successor pauses before each line that its opening executes, and the zombie goes on at that moment."""
+def _removed(campaign: CampaignView) -> list[Schedule]:
+    """Zombies of a subtask that the restart removes: what it had not committed is the other one's then."""
+    stops = within(_of(campaign.traced_baseline, OTHER), "notify_complete", "stop")
+    return [Schedule((stop,), job=SCALE_IN_JOB) for stop in evenly([*stops], ZOMBIES_MOST)]
+
+
+def _pauses_of_successor(campaign: CampaignView, zombie: Schedule, *, actor: str = "") -> Iterator[Schedule]:
+    """The successor (`actor`; "": of the same subtask) pauses before each line that its opening executes, and the
+    zombie goes on at that moment. Another subtask executes some of them for its own part first.
+    """
     (stop,), run = zombie.faults, campaign.run_traced(zombie)
     if not run.resumed_early:
-        opening = within(_of(run, stop.actor), "open", "pause", calls_skipped=1)
-        yield from (Schedule((stop, fault)) for fault in opening)
+        opening = within(_of(run, actor or stop.actor), "open", "pause", calls_skipped=1, last=bool(actor))
+        yield from (replace(zombie, faults=(stop, fault)) for fault in opening)
 
 
 def _pauses_in_later_commits(campaign: CampaignView, zombie: Schedule) -> Iterator[Schedule]:

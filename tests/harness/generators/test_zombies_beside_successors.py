@@ -17,10 +17,10 @@ from sinkproof.campaign.results import CampaignResults
 from sinkproof.campaign.stage import Stage
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.interleavings import zombies_within_commits_much_later
-from sinkproof.generators.zombies_beside_successors import zombies_beside_later_commits
+from sinkproof.generators.zombies_beside_successors import zombies_beside_later_commits, zombies_beside_openings
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
-from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, ZOMBIE_LATE_JOB
+from sinkproof.workload.job_names import HUNDREDS_OF_CHECKPOINTS_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB
 
 SINKS: Final = Path(__file__).parents[2] / "support" / "epochs_in_table.py"
 SCHEDULES_MOST: Final = 24  # then come lines at which the successor holds the lock that the zombie waits for
@@ -113,3 +113,81 @@ def test_zombies_go_on_hundreds_of_checkpoints_later_where_as_many_notes_may_be_
 def test_errors_in_reused_processes_come_before_what_needs_more_than_one_fault() -> None:
     names = [stage.name for stage in PROCESS_PLAN]
     assert names.index("errors in reused processes") < names.index("repeated errors")
+
+
+OUTBOX = """
+import json
+import sqlite3
+
+from sinkproof import Claim
+
+class Outbox:
+    def __init__(self, folder):
+        self.folder, self.rows, self.pending = folder, [], {}
+    def open(self, context):
+        self.context = context
+        self.table = table(self.folder)
+        self.fence(context.subtask)
+        for owner, state in context.restored:
+            if owner % context.parallelism == context.subtask:
+                self.recover(owner, json.loads(state))
+    def recover(self, owner, promised):
+        FIRST
+        THEN
+        for checkpoint, rows in promised:
+            if checkpoint not in done:
+                self.commit(owner, checkpoint, rows)
+    def done(self, owner):
+        return [each for each, in self.table.execute("SELECT part FROM done WHERE owner = ?", (owner,))]
+    def fence(self, owner):
+        self.table.execute("REPLACE INTO epochs VALUES (?, ?)", (owner, self.context.generation))
+    def write(self, batch):
+        self.rows += [(row.split, row.offset, row.key, row.value) for row in batch]
+    def snapshot(self, checkpoint):
+        self.pending[checkpoint], self.rows = self.rows, []
+        return json.dumps([*self.pending.items()]).encode()
+    def notify_complete(self, checkpoint):
+        for ready in [each for each in self.pending if each <= checkpoint]:
+            self.commit(self.context.subtask, ready, self.pending.pop(ready))
+    def commit(self, owner, checkpoint, rows):
+        allowed = "SELECT max(generation) <= ? FROM epochs WHERE owner = ?"
+        self.table.execute("BEGIN IMMEDIATE")
+        if not self.table.execute(allowed, (self.context.generation, owner)).fetchone()[0]:
+            self.table.execute("ROLLBACK")
+            raise RuntimeError("fenced")
+        self.table.execute("INSERT INTO done VALUES (?, ?)", (owner, checkpoint))
+        self.table.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", rows)
+        self.table.execute("COMMIT")
+
+def table(folder):
+    made = sqlite3.connect(folder / "orders.db", isolation_level=None, check_same_thread=False)
+    made.execute("CREATE TABLE IF NOT EXISTS orders (split, position, key, value)")
+    made.execute("CREATE TABLE IF NOT EXISTS done (owner, part)")
+    made.execute("CREATE TABLE IF NOT EXISTS epochs (owner PRIMARY KEY, generation)")
+    return made
+
+class Of:
+    claims = Claim.EXACTLY_ONCE
+    def sink(self, scratch): return Outbox(scratch.path)
+    def committed(self, scratch): return table(scratch.path).execute("SELECT * FROM orders").fetchall()
+"""
+STEPS = ("done = self.done(owner)", "self.fence(owner)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("steps", "found"), [(STEPS, {"O2"}), pytest.param(STEPS[::-1], set(), marks=pytest.mark.longer)]
+)
+def test_what_a_removed_subtask_has_done_may_change_until_it_is_fenced(
+    steps: tuple[str, str], found: set[str], tmp_path: Path
+) -> None:
+    """Each attempt fences its own subtask as soon as it opens. The order matters for the subtask that was removed."""
+    file, scratch = tmp_path / "outbox.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
+    file.write_text(OUTBOX.replace("FIRST", steps[0]).replace("THEN", steps[1]))
+    scratch.path.mkdir()
+    with process_runner(load(f"{file}:Of"), scratch) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
+    assert found == {finding.oracle for finding in results.findings} - {"O9"}
+    assert {f"job={SCALE_IN_JOB}"} >= {finding.schedule.split()[0] for finding in results.findings}
+    assert results.coverage.runs > 20
