@@ -25,6 +25,7 @@ from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.exploration.judged_runs import RunLog
 from sinkproof.judging.altered_rows import NO_RUN
+from sinkproof.judging.fault_allowances import refused_although_acknowledged
 from sinkproof.judging.oracle import Anomaly
 from sinkproof.reference_engine.dataflow.replayable_sources import Input
 from sinkproof.reports.document import ClosureResult, Finding, OutcomeWord, PointOutcome, ShellResult, StageResult
@@ -34,6 +35,7 @@ from sinkproof.subject.contract import Contract
 from sinkproof.subject.services_in_use import ServicesInUse
 from sinkproof.subject.source_files import OwnCode, source_line
 from sinkproof.subject.static_analysis.bounded_loops import loops_that_give_up, run_out
+from sinkproof.workload.job_names import ONE_LARGE_CHECKPOINT_JOB
 from sinkproof.workload.jobs import input_of, sentence_of
 
 FINDINGS_PER_ORACLE_MOST: Final = 6  # different places only: the first of each is also the smallest
@@ -73,8 +75,20 @@ class CampaignResults:
         self.log.note_result(result)
         if result.broken_rule and not self.unknowns:
             self.unknowns.append(f"{result.broken_rule}. It shows: {self.replay_line(result.schedule)}")
+        self._note_refusal(result)
         for anomaly in result.anomalies:
             self.find(anomaly, result.schedule, result=result)
+
+    def _note_refusal(self, result: RunResult) -> None:
+        """Of many plain rows, by a sink that has promised to commit them."""
+        if result.finished or result.schedule != Schedule(job=ONE_LARGE_CHECKPOINT_JOB):
+            return
+        if refused := refused_although_acknowledged(result.history):
+            self.unknowns.append(
+                f"with {self.sentence_of_job(result.schedule.job)} the sink acknowledged its snapshot, the checkpoint "
+                f"was complete, and the rows were never committed: {refused}. Commit them in parts, or raise the error "
+                f"in snapshot. It shows: {self.replay_line(result.schedule)}"
+            )
 
     def add_one_of_many(self, result: RunResult) -> None:
         """As `add`, for tens of thousands of runs that pass the same points as others."""

@@ -15,7 +15,8 @@ outage           (a job, not a fault) The job was down for a day; what the targe
 moved clock      (jobs) The wall clock of attempts was moved, and they sent to a server that keeps the true time. It may
                  refuse what is dated or signed by another clock. Judged as after expire.
 refusable data   (some jobs) A target may refuse what it cannot hold: long keys, some characters,
-                 large numbers. Judged as after expire.
+                 large numbers. Judged as after expire. But a sink that has acknowledged 20,000 rows of one checkpoint,
+                 and raises an error whenever it is to commit them, leaves its claims unknown.
 late settling    (a job) settle() is called after the next checkpoint is complete, in each attempt. A sink that declines
                  checkpoints while anything is in doubt makes no progress there, and says so: that is right, too.
 suspended for long
@@ -58,6 +59,7 @@ MAY_FAIL: Final = frozenset(
         *(OUTAGE, MOVED_CLOCK, REFUSABLE, LATE_SETTLING, SUSPENDED_FOR_LONG, LONG_WAITS),
     }
 )
+COMPLETE, RAISED, OF_SINKS = "complete", "raised", "SinkError"  # in histories; errors of processes
 SHORT_WRITE: Final = "short-write"
 TORN: Final = frozenset({SHORT_WRITE, "kill-job"})
 OF_LOUD_FAILURES: Final = ("O1", "O5", "O6", "O10")  # expected of a job that fails with an error
@@ -86,12 +88,21 @@ def still_promised(anomalies: tuple[Anomaly, ...], seen: Observation, *, claims:
 def gave_up_before_a_zombie_went_on(history: Sequence[tuple[Any, ...]]) -> bool:
     """Whether attempts have raised errors, and none after the suspended one has gone on. `history`: see RunResult."""
     stops = [each for each in history if each[4] == "stop"]
-    raised = [at for at, *_, what, _ in history if what == "raised"]
+    raised = [at for at, *_, what, _ in history if what == RAISED]
     if not (stops and raised):
         return False
     stopped_at, zombie, generation, *_ = stops[0]
     went_on = [at for at, *attempt, _, _ in history if attempt == [zombie, generation] and at > stopped_at]
     return not went_on or max(raised) < min(went_on)
+
+
+def refused_although_acknowledged(history: Sequence[tuple[Any, ...]]) -> str:
+    """What the sinks of a job that has failed have raised, each time, since a checkpoint was complete; empty if none
+    was, or if an attempt has ended in another way. `history`: see RunResult.
+    """
+    complete = next((place for place, (*_, what, _) in enumerate(history) if what == COMPLETE), len(history))
+    raised = [str(detail) for *_, what, detail in history[complete:] if what == RAISED]
+    return raised[-1] if raised and all(each.startswith(OF_SINKS) for each in raised) else ""
 
 
 def _of_power(anomaly: Anomaly) -> Anomaly:
