@@ -92,7 +92,7 @@ CACHING: Final = re.compile(r"\bcache\s+(?:lazy\s+)?table\s", re.IGNORECASE)  # 
 OF_SHUFFLES: Final = (
     *("repartition", "repartitionByRange", "repartitionById", "groupBy", "groupby", "distinct", "Window", "agg"),
     *("dropDuplicates", "drop_duplicates", "orderBy", "rollup", "cube", "groupingSets", "pivot"),
-    *("intersect", "intersectAll", "subtract", "exceptAll", "groupByKey", "reduceByKey"),
+    *("intersect", "intersectAll", "subtract", "exceptAll", "groupByKey", "reduceByKey", "sortBy", "sortByKey"),
 )
 SPARK_SQL: Final = re.compile(r"\.sql\(|\b(?:selectExpr|expr)\(")
 SHUFFLING_SQL: Final = re.compile(

@@ -11,7 +11,7 @@ from sinkproof.chaos.points import is_line
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.foreach_batch.certifying_query import KILL, OTHER_ORDER_JOB
 from sinkproof.foreach_batch.simulated_batches import Trail
-from sinkproof.workload.job_names import EDGE_CASE_VALUES_JOB
+from sinkproof.workload.job_names import EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB
 
 DEATHS_MOST: Final = 24  # of one job: each is followed by most of its batches
 LATE: Final = 2  # of the batches that lead to a line
@@ -56,8 +56,12 @@ def deaths_in_other_batches(usual: Trail, other: Trail, *, chunks: bool, late: b
 
 
 def deaths_at_values_and_orders(trails: Mapping[str, Trail]) -> Iterator[Schedule]:
-    """`trails`: by job, of runs without faults."""
-    for job, deaths in ((EDGE_CASE_VALUES_JOB, deaths_at_each_line), (OTHER_ORDER_JOB, deaths_in_second_turns)):
+    """`trails`: by job, of runs without faults. Of equal rows those of the last batch equal some that are there."""
+    for job, deaths in (
+        (EDGE_CASE_VALUES_JOB, deaths_at_each_line),
+        (EQUAL_ROWS_JOB, deaths_at_each_line),
+        (OTHER_ORDER_JOB, deaths_in_second_turns),
+    ):
         yield from (Schedule((fault,), job=job) for fault in deaths(trails.get(job, [])))
 
 

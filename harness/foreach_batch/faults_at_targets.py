@@ -24,6 +24,7 @@ from sinkproof.foreach_batch.certifying_query import (
     ERROR,
     KILL,
     LOSE,
+    NULL_KEYS_JOB,
     SMALLER_CLUSTER_JOB,
     UNANSWERED,
     jobs_of_larger_batches,
@@ -35,7 +36,14 @@ from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.foreach_batch.struck_driver import StruckDrivers
 from sinkproof.foreach_batch.watched_query import CallToTarget, NotRun
 from sinkproof.generators.fault_sites import SINK, evenly, in_turn
-from sinkproof.workload.job_names import EMPTY_BATCHES_JOB, LARGE_BATCHES_JOB, MANY_CHECKPOINTS_JOB, OUTAGE_JOB
+from sinkproof.workload.job_names import (
+    EMPTY_BATCHES_JOB,
+    EQUAL_ROWS_JOB,
+    LARGE_BATCHES_JOB,
+    MANY_CHECKPOINTS_JOB,
+    OUTAGE_JOB,
+    SHARED_KEYS_JOB,
+)
 
 OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
 EDGES_MOST: Final = 12  # whatever the budget: for each of these deaths a driver is started, which takes seconds
@@ -70,7 +78,7 @@ def strike_calls(
             usual = drivers.calls()
             planned = [(each, True) for each in islice(elsewhere, ELSEWHERE_MOST)]
             larger = {job: drivers.calls(job=job) for job in jobs_of_larger_batches(results.contract.given.files)}
-            planned += _planned(usual, larger, outward)
+            planned += _planned(usual, larger, outward, rows=results.contract.rows)
             results.cover_lines_of_workers(drivers.driver.lines_of_workers())
             for schedule, _ in takewhile(lambda each: not deadline.over or (each[1] and not holds), planned):
                 strike(schedule, drivers, query, results=results)
@@ -99,14 +107,20 @@ def fail_calls(
 
 
 def _planned(
-    usual: Sequence[CallToTarget], larger: Mapping[str, Sequence[CallToTarget]], outward: OutwardCoverage
+    usual: Sequence[CallToTarget],
+    larger: Mapping[str, Sequence[CallToTarget]],
+    outward: OutwardCoverage,
+    *,
+    rows: str,
 ) -> list[tuple[Schedule, bool]]:
-    """`larger`: by job. The second part: whether the budget does not count."""
+    """`larger`: by job. `rows`: how the contract says that they are written. The second part: whether the budget does
+    not count.
+    """
     edges = deaths_at_edges(usual)
     outward.calls = {Schedule((call.death,)): False for call in usual}
     outward.edges = [Schedule((death,)) for death in edges]
     singles = (*errors_at(usual), *refused_statements(usual), *late_requests(usual), *edges)
-    always = [*deaths_around_commits(), *(Schedule((fault,)) for fault in singles)]
+    always = [*deaths_around_commits(rows), *(Schedule((fault,)) for fault in singles)]
     always += [
         Schedule((death,), job=job) for job, calls in larger.items() for death in deaths_between_more(usual, calls)
     ]
@@ -122,14 +136,16 @@ def strike(schedule: Schedule, inside: FaultsInside, query: SimulatedQuery, *, r
         outward.calls[schedule] = result.fired
 
 
-def deaths_around_commits() -> Iterator[Schedule]:
+def deaths_around_commits(rows: str) -> Iterator[Schedule]:
     """The function has returned, and Spark has not noted it yet, or has lost the note: in batches of the usual query,
     without the second one, in which real queries do it, and of others.
     """
     for batch in (1, BATCHES):
         yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, batch, KILL),))
         yield Schedule((Fault(COORDINATOR, AFTER_COMMIT, batch, LOSE),))
-    for job in (MANY_CHECKPOINTS_JOB, OUTAGE_JOB, SMALLER_CLUSTER_JOB, LARGE_BATCHES_JOB, EMPTY_BATCHES_JOB):
+    keys = (NULL_KEYS_JOB, SHARED_KEYS_JOB) if rows == "append" else ()  # else the last row of a key is one of several
+    larger = (MANY_CHECKPOINTS_JOB, OUTAGE_JOB, SMALLER_CLUSTER_JOB, LARGE_BATCHES_JOB, EMPTY_BATCHES_JOB)
+    for job in (*larger, EQUAL_ROWS_JOB, *keys):
         batch = max(2, len(named_query(job).batches) - 1)
         yield Schedule((Fault(COORDINATOR, BEFORE_COMMIT, batch, KILL),), job=job)
 

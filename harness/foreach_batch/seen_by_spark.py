@@ -23,16 +23,17 @@ SETS_A_ZONE: Final = re.compile(r"\s*set\s+(?:time\s+zone|spark\.sql\.session\.t
 ASKED: Final = re.compile(
     r"\b(?:current_date|current_timestamp|curdate|localtimestamp|unix_timestamp)\b|(?<!date\.)(?<!datetime\.)\bnow\("
 )
-NOW: Final = r"(?:\w+\.)?\b(?:current_date|current_timestamp|curdate|localtimestamp|now)\("
+NOW: Final = r"(?:\w+\.)?\b(?:current_date|current_timestamp|curdate|localtimestamp|now|unix_timestamp(?=\(\s*\)))\("
 READS_NOW: Final = re.compile(NOW)
-TAKES_A_PART: Final = re.compile(
-    r"\b(?:date_format|year|quarter|month|weekofyear|hour|minute|trunc|date_trunc)\(\s*(?:['\"]\w+['\"],\s*)?" + NOW
-)
+PART: Final = r"\b(?:date_format|year|quarter|month|weekofyear|hour|minute|trunc|date_trunc)\(\s*(?:['\"]\w+['\"],\s*)?"
+TAKES_A_PART: Final = re.compile(PART + NOW + r"|unix_timestamp\(\s*\)\s*[/%]")
+NAMES_NOW: Final = re.compile(r"\bwithColumn\(\s*['\"](\w+)['\"],\s*" + NOW + r"\s*\)\s*\)")
 A_MONTH: Final = "interval 31 days"
 A_MONTH_AND_AN_HOUR: Final = f"{A_MONTH} 70 minutes"
 LATER: Final = {
     **dict.fromkeys(("current_date", "curdate"), A_MONTH),
     **dict.fromkeys(("current_timestamp", "localtimestamp", "now"), A_MONTH_AND_AN_HOUR),
+    "unix_timestamp": str(31 * 86_400 + 70 * 60),  # seconds
 }
 
 
@@ -91,7 +92,7 @@ def columns_a_month_later() -> Iterator[None]:
 
     def invoke_later(name: str, *arguments: Any) -> Any:
         column = invoke(name, *arguments)
-        return column + invoke("expr", LATER[name]) if name in LATER else column
+        return column + invoke("expr", LATER[name]) if name in LATER and not arguments else column
 
     functions._invoke_function = invoke_later
     try:
@@ -133,4 +134,10 @@ def asks_spark_for_the_time(path: str) -> bool:
 def takes_parts_of_the_time_only(files: Collection[str]) -> bool:
     texts = [Path(path).read_text(errors="replace") for path in files]
     parts, all_reads = (sum(len(each.findall(text)) for text in texts) for each in (TAKES_A_PART, READS_NOW))
+    parts += sum(_is_taken_apart(name, text) for text in texts for name in NAMES_NOW.findall(text))
     return 0 < parts == all_reads
+
+
+def _is_taken_apart(column: str, text: str) -> bool:
+    """Whether a part is taken of a column of this name, wherever it is: `hour("at")`, `F.hour(F.col("at"))`."""
+    return re.search(rf"{PART}(?:(?:\w+\.)?col\(\s*)?['\"]{column}['\"]", text) is not None

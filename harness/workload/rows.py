@@ -107,6 +107,7 @@ EDGE_CASE_VALUES: Final = (
     # What readers that look at texts take for times, numbers, truth, structures, nothing, or a reference.
     *("2024-05-06T07:08:09Z", "2024-05-06 07:08:09.120", "12:30:00", "2024-05-06", "0x1F", "1_000", "+5", "1,234.50"),
     *(".5", "5.", "1e-7", "Infinity", "-inf", "TRUE", "no", "~", "{}", "[]", '{"a": 1}', "[1, 2]", "N/A", "<NA>"),
+    *("0", "0.0", "false", "off", "=1+1", "\N{NO-BREAK SPACE}", "NA", "-n", "@file"),
     *("undefined", "'", '"', "\\", "%", "${HOME}", "{{x}}", "\N{ZERO WIDTH SPACE}", "ﬁ, İ, ß"),
 )
 LONG_VALUES: Final = ("x" * 5000, "y東" * 35_000)  # columns hold 255 characters, 65,535 bytes
@@ -124,15 +125,18 @@ SIMILAR_KEYS: Final = (  # those of a line come in one checkpoint: what makes na
     ("aca", "bab"),  # of equal Adler-32, likewise
     ("Aa", "BB"),  # of equal `hashCode` of Java, likewise
 )
-# Files of a folder, hidden files, the same number, nothing; equal in 40 bits of MD5, SHA-1, SHA-256: as many for each
-# split.
+# Files of a folder, hidden files, the same number, nothing, what each object of JavaScript has; equal in 40 bits of
+# MD5, SHA-1, SHA-256: as many for each split.
 KEYS_AS_THEY_ARE: Final = (
-    ("", ".", ".a", "007", "7", "7.0", "null", "NA", "k67201", "k93321"),
-    ("_a", "..", "1e3", "1000", "NaN", "None", "k743767", "k779473", "k809937", "k1077278"),
+    ("", ".", ".a", "007", "7", "7.0", "0", "NA", "k67201", "k93321"),
+    ("__proto__", "..", "1e3", "1000", "NaN", "constructor", "k743767", "k779473", "k809937", "k1077278"),
 )
-# Seconds: of an hour that Berlin, and New York, has twice, the first and the second time; of one that Berlin leaves
-# out; of a leap day.
-EDGE_CASE_TIMES: Final = (1_729_989_000, 1_729_992_600, 1_730_611_800, 1_730_615_400, 1_711_848_600, 1_709_208_000)
+# Seconds: of an hour that Berlin (and London), New York, Los Angeles, Sydney have twice, the first and the second time;
+# of one that Berlin leaves out; of a leap day.
+EDGE_CASE_TIMES: Final = (
+    *(1_729_989_000, 1_729_992_600, 1_730_611_800, 1_730_615_400, 1_711_848_600, 1_709_208_000),
+    *(1_730_622_600, 1_730_626_200, 1_712_417_400, 1_712_421_000),
+)
 EDGE_CASE_TIME_EVERY: Final = 4  # pairs
 EDGE_CASE_BATCH_ROWS: Final = 8  # of eight keys, two of each in a checkpoint
 OUT_OF_ORDER: Final = 7  # places between the event times of two pairs

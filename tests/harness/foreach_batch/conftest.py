@@ -34,5 +34,5 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Simu
 def usual_batches_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each death takes a driver of its own, and the calls of large batches take seconds to record."""
     monkeypatch.setattr(faults_at_targets, "jobs_of_larger_batches", lambda files: [])
-    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
+    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", lambda rows: [])
     monkeypatch.setattr(faults_at_targets, "deaths_between_more", lambda usual, larger: [])

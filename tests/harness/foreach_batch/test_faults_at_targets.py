@@ -71,7 +71,7 @@ def test_deaths_and_errors_inside_a_line(
 def test_deaths_come_between_the_calls_that_only_large_batches_need(
     query: Callable[..., SimulatedQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", list)
+    monkeypatch.setattr(faults_at_targets, "deaths_around_commits", lambda rows: [])
     monkeypatch.setattr(faults_at_targets, "late_requests", lambda _: [])  # it is wrong there, too
     simulated = query("piped", module="with_native_client")
     results = campaign(simulated, tmp_path, ends=EndsWhenFound)

@@ -82,6 +82,12 @@ def test_a_day_passes_where_the_code_asks_spark_for_it(code: str, zones: tuple[s
         ("month(current_date()) + hour(F.now())", True),
         ("F.hour(F.now()); df.filter(F.col('at') > F.current_timestamp() - week)", False),
         ("F.date_format('at', 'yyyy-MM')", False),
+        ("F.floor(F.unix_timestamp() / 3600)", True),
+        ("F.unix_timestamp('at') / 3600", False),
+        ("df.withColumn('at', F.current_timestamp()).withColumn('hour', F.hour('at'))", True),
+        ("df.withColumn('at', F.now()).withColumn('hour', F.date_format(F.col('at'), 'HH'))", True),
+        ("df.withColumn('at', F.current_timestamp())", False),
+        ("df.withColumn('at', F.current_timestamp()).filter(F.col('until') < F.now()).select(F.hour('at'))", False),
     ],
 )
 def test_a_month_passes_where_code_takes_parts_of_the_time_and_compares_none(
