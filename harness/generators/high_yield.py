@@ -34,6 +34,7 @@ from sinkproof.generators.rare import (
     expiry_then_maintenance_after,
     expiry_then_maintenance_before_commits,
     no_notifications_then_death,
+    older_states_in_other_batches,
     several_messages,
 )
 from sinkproof.reference_engine.dataflow.key_groups import KEY_GROUPS
@@ -156,6 +157,7 @@ def whole_job_kills_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:
         points = ENGINE_STEPS if kind in OF_TARGET else ("checkpoint.notify", VOTE)
         faults = [fault for fault in spread(baseline, kind) if fault.point in points]
         jobs.append([Schedule((fault,)) for fault in faults])
+    jobs.append(list(older_states_in_other_batches(baseline)))
     yield from in_turn(jobs)
 
 

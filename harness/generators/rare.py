@@ -29,6 +29,7 @@ from sinkproof.workload.job_names import (
     PERIODIC_CHECKPOINTS_JOB,
     PIECES_JOB,
     PLAIN_JOBS,
+    REBATCHED_JOB,
     REUSED_PROCESS_JOB,
     TOGETHER,
     TWO_SINKS_JOB,
@@ -127,8 +128,16 @@ def power_losses(campaign: CampaignView) -> Iterator[Schedule]:
 
 def engine_faults(campaign: CampaignView) -> Iterator[Schedule]:
     """A job that is cancelled or stopped and goes on, split brain, older checkpoints, lost state."""
+    yield from older_states_in_other_batches(campaign.baseline)
     for kind, times in (("cancel", 3), ("drain", 3), ("depose", 3), ("rewind", 2), ("forget", 2)):
         yield from (Schedule((fault,)) for fault in _sites(campaign, campaign.baseline, kind, times=times))
+
+
+def older_states_in_other_batches(baseline: RunResult) -> Iterator[Schedule]:
+    """What was committed comes again together with rows that were not: the boundaries of checkpoints are other ones."""
+    for kind in ("forget", "rewind"):
+        faults = (fault for fault in spread(baseline, kind, times=EACH) if fault.point == "checkpoint.notify")
+        yield from (Schedule((fault,), job=REBATCHED_JOB) for fault in faults)
 
 
 def late_writes_and_repeated_errors(campaign: CampaignView) -> Iterator[Schedule]:
