@@ -9,9 +9,9 @@ from typing import NamedTuple
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import COORDINATOR, Fault, Schedule
 from sinkproof.chaos.system_calls.watched_program import NotWatched
-from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL, jobs_of_larger_batches
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, KILL, SMALLER_CLUSTER_JOB, jobs_of_larger_batches
 from sinkproof.foreach_batch.crash_exploration import Exploration
-from sinkproof.foreach_batch.faults_at_targets import deaths_between_more, strike
+from sinkproof.foreach_batch.faults_at_targets import deaths_between_more, deaths_between_parts, strike
 from sinkproof.foreach_batch.function_results import INTERIOR, FunctionResults
 from sinkproof.foreach_batch.simulated_batches import CrashState
 from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
@@ -40,6 +40,7 @@ def look_inside(
             again = [] if deadline.over else _left_again(watched, exploration)
             if ends is None or not ends.over:
                 _strike_large_batches(watched, exploration, results)
+                _strike_in_a_larger_cluster(watched, exploration, results)
             return StatesInside(left, again, watched.lines_of_workers())
     except NotWatched as why:
         results.coverage.outward.unwatched = str(why)
@@ -56,6 +57,15 @@ def _strike_large_batches(watched: WatchedQuery, exploration: Exploration, resul
                 strike(Schedule((death,), job=job), watched, exploration.query, results=results)
     except NotRun as why:
         results.unknowns.append(f"deaths inside calls of large batches were not examined: {why}")
+
+
+def _strike_in_a_larger_cluster(watched: WatchedQuery, exploration: Exploration, results: FunctionResults) -> None:
+    """Some of its tasks have done their parts, which the tasks of the smaller cluster divide in another way."""
+    try:
+        for death in deaths_between_parts(watched.calls(job=SMALLER_CLUSTER_JOB)):
+            strike(Schedule((death,), job=SMALLER_CLUSTER_JOB), watched, exploration.query, results=results)
+    except NotRun as why:
+        results.unknowns.append(f"deaths inside calls of a larger cluster were not examined: {why}")
 
 
 def _left_again(watched: WatchedQuery, exploration: Exploration) -> list[CrashState]:

@@ -49,6 +49,8 @@ OpenDrivers = Callable[[], AbstractContextManager[StruckDrivers]]
 EDGES_MOST: Final = 12  # whatever the budget: for each of these deaths a driver is started, which takes seconds
 DEATHS_MOST: Final = 36
 MORE_MOST: Final = 4  # as for the edges, whatever the budget: deaths where batches are large
+PARTS_LEAST: Final = 4
+PARTS_MOST, PARTS_NAMES_MOST = 3, 2  # the last names: what begins a part leaves less of it
 ERRORS_MOST: Final = 24
 COPIED_ERRORS_MOST: Final = 12  # where the target can be copied, calls of libraries fail in so many runs
 ELSEWHERE_MOST: Final = 8
@@ -172,6 +174,14 @@ def deaths_between_more(usual: Sequence[CallToTarget], larger: Sequence[CallToTa
     more = [alike for alike in _by_name(larger) if len(alike) > times.get(alike[0].name, 0)]
     calls = [call for alike in more for call in (*alike[1:2], alike[-1]) if id(call) not in first_of_line]
     return evenly(list(dict.fromkeys(call.death for call in calls)), MORE_MOST)
+
+
+def deaths_between_parts(calls: Sequence[CallToTarget]) -> list[Fault]:
+    """Between calls that tasks of the function make for each of their parts: some of them."""
+    of_parts = [alike[1:] for alike in _by_name(calls) if len(alike) >= PARTS_LEAST and not alike[0].of_spark]
+    return [
+        death for alike in of_parts[-PARTS_NAMES_MOST:] for death in evenly([each.death for each in alike], PARTS_MOST)
+    ]
 
 
 def deaths_elsewhere(calls: Sequence[CallToTarget]) -> list[Fault]:

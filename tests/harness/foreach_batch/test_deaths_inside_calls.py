@@ -11,13 +11,20 @@ import pytest
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
-from sinkproof.chaos.schedule import parse
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.foreach_batch.certify_function import simulated_query
+from sinkproof.foreach_batch.certifying_query import SMALLER_CLUSTER_JOB
+from sinkproof.foreach_batch.faults_at_targets import deaths_between_parts, strike
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
-from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery
+from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery, watched_query
 from sinkproof.reports.progress import SILENT
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+
+from ...support.explored_functions import FUNCTIONS
 
 ENTRY = Path(__file__).parents[2] / "support" / "watched_functions.py"
 
@@ -41,6 +48,20 @@ def campaign(query: SimulatedQuery, folder: Path) -> FunctionResults:
     carried_out.carry_out(plan)
     carried_out.closure()
     return results
+
+
+@pytest.mark.slow
+def test_a_smaller_cluster_goes_on_from_what_some_tasks_of_the_larger_one_have_done(tmp_path: Path) -> None:
+    contract = load(f"{FUNCTIONS}/written_by_tasks.py:leave_out_what_is_there")
+    scratch = Scratch(name="parts", path=tmp_path / "parts")
+    scratch.path.mkdir()
+    results = FunctionResults(contract, scratch, progress=SILENT)
+    with simulated_query(contract, scratch, progress=SILENT) as simulated, watched_query(contract, scratch) as driver:
+        for death in deaths_between_parts(driver.calls(job=SMALLER_CLUSTER_JOB)):
+            strike(Schedule((death,), job=SMALLER_CLUSTER_JOB), driver, simulated, results=results)
+    lost = [each.schedule for each in results.findings if each.oracle == "O1"]
+    assert lost
+    assert all(each.startswith(f"job={SMALLER_CLUSTER_JOB} ") and "syscall(" in each for each in lost), lost
 
 
 @pytest.mark.slow

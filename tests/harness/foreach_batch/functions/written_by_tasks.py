@@ -49,6 +49,17 @@ def spread(df, batch_id):
     df.repartition(cores).foreachPartition(_writing_files_to(_folder(batch_id, anew=False)))
 
 
+def leave_out_what_is_there(df, batch_id):
+    """Wrong: a smaller cluster divides the rows in another way, and leaves out parts that the larger one has done."""
+    folder, cores = _folder(batch_id, anew=False), df.sparkSession.sparkContext.defaultParallelism
+
+    def write(rows):
+        if not os.path.exists(f"{folder}/{TaskContext.get().partitionId()}.jsonl"):
+            _writing_files_to(folder)(rows)
+
+    df.repartition(cores, "offset").foreachPartition(write)
+
+
 def replace_partitions(df, batch_id):
     """Wrong: a batch that is run again may have fewer partitions."""
     df.foreachPartition(_writing_files_to(_folder(batch_id, anew=False)))
