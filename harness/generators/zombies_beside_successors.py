@@ -2,8 +2,9 @@
 
 A successor reads what is committed, and fences its predecessor. What the predecessor commits in between is neither
 seen nor refused, if the reading comes first. The same holds for the zombie of a subtask that was removed, whose rows
-another one has by then. Where one subtask fences for all, the others may have opened before it.
-What both name alike, a temporary file say, has the successor's rows by the time of its next commits.
+another one has by then. Where one subtask fences for all, the others may have opened before it. And what a zombie has
+begun may hide from another subtask, which opens first, what that one has committed: a transaction does in Kafka. What
+both name alike, a temporary file say, has the successor's rows by the time of its next commits.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Sc
     """
     beside_each = (_pauses_of_successor(campaign, zombie) for zombie in _some(campaign, waited_for))
     removed = (_pauses_of_successor(campaign, zombie, actor=FIRST_SINK) for zombie in _removed(campaign))
-    yield from in_turn([_before_the_leader_opens(campaign), *beside_each, *removed])
+    other_first = (replace(zombie, orders=OTHER_FIRST) for zombie in _some(campaign, waited_for))
+    yield from in_turn([_before_the_leader_opens(campaign), other_first, *beside_each, *removed])
 
 
 def zombies_beside_later_commits(

@@ -12,6 +12,7 @@ from sinkproof.sink_adapters.protocol import Batch, Context
 from sinkproof.subject.scratch import Scratch
 
 SECONDS: Final = 8.0
+SUBTASKS_MOST: Final = 16
 PUBLISHED: Final[set[tuple[str, int, int]]] = set()
 
 
@@ -35,21 +36,26 @@ class MarkedSink:
         for subtask in others - {context.subtask}:
             self.producer_of(subtask)
         self.producer = self.producer_of(context.subtask)
-        done = self.marks() if context.restored else set()
+        done = self.marks([context.subtask, *others]) if context.restored else set()
         for subtask, state in context.restored:
             for checkpoint, rows in json.loads(state):
                 if f"{subtask}-{checkpoint}" not in done:
                     self.publish(subtask, checkpoint, rows)
 
-    def marks(self) -> set[str]:
+    def marks(self, owners: Iterable[int]) -> set[str]:
+        """Each owner has a partition: an open transaction of another one would hide what comes after it."""
         only_committed = {"group.id": "none", "isolation.level": self.trusts, "enable.partition.eof": True}
         consumer = Consumer({**self.options, **only_committed, "enable.auto.commit": False, "log_level": 2})
-        consumer.assign([TopicPartition(f"{self.topic}-marks", 0, 0)])
+        left = {*owners}
+        consumer.assign([TopicPartition(f"{self.topic}-marks", owner, 0) for owner in left])
         found: set[str] = set()
-        while (message := consumer.poll(SECONDS)) is not None and not message.error():
-            found.add(message.key().decode())
+        while left and (message := consumer.poll(SECONDS)) is not None:
+            if message.error():
+                left.discard(message.partition())
+            else:
+                found.add(message.key().decode())
         consumer.close()
-        if message is None:
+        if left:
             raise TimeoutError("the marks cannot be read")
         return found
 
@@ -68,7 +74,8 @@ class MarkedSink:
         self.producer.begin_transaction()
         for row in rows:
             self.producer.produce(self.topic, value=json.dumps(row).encode())
-        self.producer.produce(f"{self.topic}-marks", key=f"{subtask}-{checkpoint}".encode(), value=b"")
+        mark = f"{subtask}-{checkpoint}".encode()
+        self.producer.produce(f"{self.topic}-marks", partition=subtask, key=mark, value=b"")
         self.producer.commit_transaction(SECONDS)
 
     def close(self) -> None:
@@ -109,7 +116,7 @@ class Marked:
     def setup(self, scratch: Scratch) -> None:
         kafka = scratch.service("kafka", start=True)
         kafka.make_topic(scratch.path.name)
-        kafka.make_topic(f"{scratch.path.name}-marks", partitions=1)
+        kafka.make_topic(f"{scratch.path.name}-marks", partitions=SUBTASKS_MOST)
 
     def teardown(self, scratch: Scratch) -> None:
         scratch.service("kafka").remove_topics([scratch.path.name, f"{scratch.path.name}-marks"])

@@ -191,3 +191,69 @@ def test_what_a_removed_subtask_has_done_may_change_until_it_is_fenced(
     assert found == {finding.oracle for finding in results.findings} - {"O9"}
     assert {f"job={SCALE_IN_JOB}"} >= {finding.schedule.split()[0] for finding in results.findings}
     assert results.coverage.runs > 20
+
+
+LOG = """
+import json
+import sqlite3
+
+from sinkproof import Claim
+
+class Log:
+    def __init__(self, folder): self.folder, self.rows, self.pending = folder, [], {}
+    def open(self, context):
+        self.me, self.epoch, self.table = context.subtask, context.generation, table(self.folder)
+        for owner in {self.me, *(each for each in context.subtasks_restored if each % context.parallelism == self.me)}:
+            self.table.execute("REPLACE INTO epochs VALUES (?, ?)", (owner, self.epoch))
+            self.table.execute("UPDATE log SET state = 'aborted' WHERE owner = ? AND state = 'open'", (owner,))
+        done = self.table.execute("SELECT mark FROM log WHERE state = 'committed' UNTIL").fetchall()
+        for owner, state in context.restored:
+            for checkpoint, rows in json.loads(state):
+                if (f"{owner}-{checkpoint}",) not in done:
+                    self.publish(owner, checkpoint, rows)
+    def write(self, batch): self.rows += [(row.split, row.offset, row.key, row.value) for row in batch]
+    def snapshot(self, checkpoint):
+        self.pending[checkpoint], self.rows = self.rows, []
+        return json.dumps([*self.pending.items()]).encode()
+    def notify_complete(self, checkpoint):
+        for ready in [each for each in self.pending if each <= checkpoint]:
+            self.publish(self.me, ready, self.pending.pop(ready))
+    def publish(self, owner, checkpoint, rows):
+        entry = (self.me, f"{owner}-{checkpoint}", json.dumps(rows))
+        begin = "INSERT INTO log SELECT NULL, ?, ?, ?, 'open' FROM epochs WHERE (owner, epoch) = (?, ?)"
+        begun = self.table.execute(begin, (*entry, self.me, self.epoch))
+        commit = "UPDATE log SET state = 'committed' WHERE at = ? AND state = 'open'"
+        if not begun.rowcount or not self.table.execute(commit, (begun.lastrowid,)).rowcount:
+            raise RuntimeError("fenced")
+
+def table(folder):
+    made = sqlite3.connect(folder / "log.db", isolation_level=None, check_same_thread=False)
+    made.execute("CREATE TABLE IF NOT EXISTS log (at INTEGER PRIMARY KEY AUTOINCREMENT, owner, mark, rows, state)")
+    made.execute("CREATE TABLE IF NOT EXISTS epochs (owner PRIMARY KEY, epoch)")
+    return made
+
+class Of:
+    claims = Claim.EXACTLY_ONCE
+    def sink(self, scratch): return Log(scratch.path)
+    def committed(self, scratch):
+        for rows, in table(scratch.path).execute("SELECT rows FROM log WHERE state = 'committed'"):
+            yield from json.loads(rows)
+"""
+STABLE_ONLY: Final = "AND at < (SELECT coalesce(min(at), 1e9) FROM log WHERE state = 'open')"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("until", "found"), [(STABLE_ONLY, {"O2"}), pytest.param("", set(), marks=pytest.mark.longer)])
+def test_what_a_zombie_has_begun_hides_what_another_subtask_has_committed(
+    until: str, found: set[str], tmp_path: Path
+) -> None:
+    """Until its successor opens: the other subtask opens first."""
+    file, scratch = tmp_path / "log.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
+    file.write_text(LOG.replace("UNTIL", until))
+    scratch.path.mkdir()
+    with process_runner(load(f"{file}:Of"), scratch) as runner:
+        results = CampaignResults(contract=runner.contract, shell="process")
+        ProcessCampaign(runner, results).carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
+    assert found == {finding.oracle for finding in results.findings} - {"O9"}
+    assert {"orders=open"} >= {finding.schedule.split()[0] for finding in results.findings}
+    assert results.coverage.runs > 20
