@@ -20,6 +20,7 @@ from sinkproof.campaign.finding_text import (
 )
 from sinkproof.campaign.steering import Steering
 from sinkproof.campaign.task import ShellOutcome
+from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.points import CATALOGUE, is_line, sentence
 from sinkproof.chaos.schedule import Schedule
 from sinkproof.execution.run_result import RunResult
@@ -71,13 +72,18 @@ class CampaignResults:
         if not result.inside:  # else what follows was reached by a death of the service, at a place of that run
             self.steering.note(result, self.coverage)
         self.coverage.add(result)
-        self.loops_run_out |= run_out(result.trace, loops_that_give_up(self.own_code.files))
+        self._note_loops(result)
         self.log.note_result(result)
         if result.broken_rule and not self.unknowns:
             self.unknowns.append(f"{result.broken_rule}. It shows: {self.replay_line(result.schedule)}")
         self._note_refusal(result)
         for anomaly in result.anomalies:
             self.find(anomaly, result.schedule, result=result)
+
+    def _note_loops(self, result: RunResult) -> None:
+        """Not where zombies live: they and their successors have one name."""
+        if not any(KINDS[fault.kind].suspends and fault.kind != "pause" for fault in result.schedule.faults):
+            self.loops_run_out |= run_out(result.trace, loops_that_give_up(self.own_code.files))
 
     def _note_refusal(self, result: RunResult) -> None:
         """Of many plain rows, by a sink that has promised to commit them."""

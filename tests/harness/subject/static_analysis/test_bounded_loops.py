@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sinkproof.campaign.results import CampaignResults
 from sinkproof.certifier.certify import Options, certify
+from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.execution.schedule_runner import ScheduleRunner
+from sinkproof.subject.loading import load
+from sinkproof.subject.scratch import Scratch
+from sinkproof.subject.source_files import OwnCode
 from sinkproof.subject.static_analysis.bounded_loops import loops_that_give_up, run_out
 
 HEAD, INSIDE = "line(sink.py:2)", frozenset({"line(sink.py:3)", "line(sink.py:4)"})
@@ -72,6 +79,23 @@ def test_it_has_come_to_its_end_where_no_line_inside_follows_its_head(
     passed: list[tuple[int, str]], ended: set[str]
 ) -> None:
     assert ended == run_out(passed, {HEAD: INSIDE})
+
+
+@pytest.mark.parametrize(("kind", "counts"), [("kill", True), ("pause", True), ("stop", False), ("hang", False)])
+def test_runs_with_zombies_show_no_end_of_a_loop(kind: str, counts: bool, tmp_path: Path) -> None:
+    """They and their successors have one name in traces."""
+    file = tmp_path / "sink.py"
+    file.write_text(
+        "def publish(self, rows):\n    for _ in range(5):\n        if self.put(rows):\n            return\n"
+    )
+    schedule = parse(f"sink[0].publish.before#1={kind}")
+    contract = load("memory/plain")
+    with ScheduleRunner(contract, Scratch(name="run", path=tmp_path / "scratch")) as runner:
+        result = replace(runner.run(Schedule()), schedule=schedule, trace=trace(2, 3, 2, 9))
+    results = CampaignResults(contract=contract, shell="simulated")
+    results.own_code = OwnCode(files={str(file): "sink.py"})
+    results.add(result)
+    assert counts is (HEAD in results.loops_run_out)
 
 
 SINK = """\
