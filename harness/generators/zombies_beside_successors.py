@@ -13,16 +13,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from sinkproof.chaos.schedule import Schedule
+from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import evenly, in_turn
+from sinkproof.generators.fault_sites import DECIDED, evenly, in_turn
 from sinkproof.generators.interleavings import FIRST_SINK, within
-from sinkproof.workload.job_names import SCALE_IN_JOB, ZOMBIE_LATE_JOB
+from sinkproof.workload.job_names import SCALE_IN_AND_OUT_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB
 
 ZOMBIES_MOST: Final = 4  # the lines of a commit are chosen evenly; each of these zombies goes on at each line of `open`
+RECOVERING_MOST: Final = 8  # of which some hold a lock, and are waited for
 OTHER: Final = "sink[1]"
 OTHER_FIRST: Final = ("open",)
+DECIDED_ONCE: Final = Fault(COORDINATOR, DECIDED, 1, "kill-job")
 CALLS_OF_ZOMBIES: Final = ("snapshot", "notify_complete")
 
 
@@ -39,7 +41,8 @@ def zombies_beside_openings(campaign: CampaignView, *, waited_for: Collection[Sc
     beside_each = (_pauses_of_successor(campaign, zombie) for zombie in _some(campaign, waited_for))
     removed = (_pauses_of_successor(campaign, zombie, actor=FIRST_SINK) for zombie in _removed(campaign))
     other_first = (replace(zombie, orders=OTHER_FIRST) for zombie in _some(campaign, waited_for))
-    yield from in_turn([_before_the_leader_opens(campaign), other_first, *beside_each, *removed])
+    recovering = _within_rescaled_recoveries(campaign)
+    yield from in_turn([_before_the_leader_opens(campaign), other_first, *beside_each, *removed, recovering])
 
 
 def zombies_beside_later_commits(
@@ -59,6 +62,21 @@ def _removed(campaign: CampaignView) -> list[Schedule]:
     """Zombies of a subtask that the restart removes: what it had not committed is the other one's then."""
     stops = within(_of(campaign.traced_baseline, OTHER), "notify_complete", "stop")
     return [Schedule((stop,), job=SCALE_IN_JOB) for stop in evenly([*stops], ZOMBIES_MOST)]
+
+
+def _within_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
+    """One subtask recovers what another one had; when it goes on, as a zombie, that one is there again, and has opened
+    before the zombie's own successor.
+    """
+    alone = Schedule((DECIDED_ONCE,), job=SCALE_IN_AND_OUT_JOB, orders=(IN_ORDER, *OTHER_FIRST))
+    recovery = within(_of(campaign.run_traced(alone), FIRST_SINK), "open", "stop", calls_skipped=1, last=True)
+    last = {stop.point: stop for stop in recovery}  # for the other one's part
+    for stop in evenly([*last.values()], RECOVERING_MOST):
+        zombie = replace(alone, faults=(DECIDED_ONCE, stop))
+        run = campaign.run_traced(zombie)
+        pause = next(within(_of(run, FIRST_SINK), "open", "pause", calls_skipped=2), None)
+        if pause is not None and not run.resumed_early:
+            yield replace(zombie, faults=(*zombie.faults, pause))
 
 
 def _pauses_of_successor(campaign: CampaignView, zombie: Schedule, *, actor: str = "") -> Iterator[Schedule]:
