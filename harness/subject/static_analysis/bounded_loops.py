@@ -56,7 +56,10 @@ def _loops(source: bytes) -> list[tuple[int, range]]:
         (loop.lineno, range(loop.body[0].lineno, (loop.end_lineno or loop.lineno) + 1))
         for loop, after in _with_next(ast.parse(source))
         if isinstance(loop, (ast.For, ast.While)) and loop.lineno not in marked and loop.body[0].lineno > loop.lineno
-        if _is_limited(loop) and not loop.orelse and _tries(loop) and not _has(after, ast.Raise, ast.Assert)
+        if _is_limited(loop)
+        and not loop.orelse
+        and _tries(loop, after=after)
+        and not _has(after, ast.Raise, ast.Assert)
     ]
 
 
@@ -78,9 +81,14 @@ def _is_limited(loop: ast.For | ast.While) -> bool:
     return counts and ast.unparse(loop.target) not in picked and "len(" not in ast.unparse(loop.iter)
 
 
-def _tries(loop: ast.For | ast.While) -> bool:
-    """Whether it is left in the middle, as soon as something has worked."""
-    return any(_has(each, *LEFT_BY) for each in loop.body)
+def _tries(loop: ast.For | ast.While, *, after: ast.stmt | None) -> bool:
+    """Whether it is left in the middle, as soon as something has worked. Where an error decides that, and statements
+    follow (`after`: the first one), these may well fail by what is missing.
+    """
+    deciding = (
+        loop.body if after is None else [each for each in ast.walk(loop) if isinstance(each, (ast.If, ast.Match))]
+    )
+    return any(_has(each, *LEFT_BY) for each in deciding)
 
 
 def _has(statement: ast.stmt | None, *kinds: type[ast.stmt]) -> bool:

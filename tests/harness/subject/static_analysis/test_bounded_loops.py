@@ -49,6 +49,8 @@ def test_a_loop_that_goes_on_silently_is_found_with_its_lines(tmp_path: Path, he
         "    for _ in range(5):\n        if self.put(rows):\n            return\n    else:\n        raise OSError\n",
         "    for _ in range(5):  # pragma: no cover\n        if self.put(rows):\n            return\n",
         "    for _ in range(5):\n        self.put(rows)\n",
+        "    for _ in range(5):\n        try:\n            self.connect()\n            break\n        except OSError:\n"
+        "            sleep(1)\n    self.put(rows)\n",
         "    for at in range(5):\n        if rows[at]:\n            return\n",
         "    for at in range(len(rows)):\n        if self.put(at):\n            return\n",
         "    for row in rows:\n        if self.put(row):\n            return\n",
