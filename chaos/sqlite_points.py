@@ -25,6 +25,7 @@ ACTIONS: Final = {
     sqlite3.SQLITE_UPDATE: "file.change_rows",
     sqlite3.SQLITE_DELETE: "file.change_rows",
 }
+WAITS_BY_ITSELF_SECONDS: Final = 5.0  # what `connect` makes SQLite wait for a lock, unless it is told otherwise
 BUSY_TIMEOUT: Final = "busy_timeout"  # a PRAGMA
 OWN_TABLES: Final = "sqlite_"  # those of SQLite itself
 FAILED: Final = -1  # no answer of an authorizer: SQLite raises an OperationalError, as it does where a file is locked
@@ -34,7 +35,9 @@ Place = tuple[dict[str, Any], str]  # the names of a module, and the one that is
 
 
 class Waits:
-    """For locks. Where others wait too long for an attempt, they give up sooner: a run takes seconds, not minutes."""
+    """For locks. Where others wait too long for an attempt, they give up sooner: a run takes seconds, not minutes. Not
+    if they wait no longer than SQLite does by itself.
+    """
 
     seconds_most: ClassVar[float | None] = None  # None: as long as the code says
 
@@ -87,7 +90,8 @@ def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any,
     connection = _connect(database, *arguments, **named)
     if Waits.seconds_most is not None:
         (waits,) = connection.execute("PRAGMA busy_timeout").fetchone()
-        connection.execute(f"PRAGMA busy_timeout = {min(waits, int(1000 * Waits.seconds_most))}")
+        if waits > 1000 * WAITS_BY_ITSELF_SECONDS:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * Waits.seconds_most)}")
     path = os.fsdecode(database).removeprefix("file:").partition("?")[0]
     if os.path.abspath(path).startswith(folder):
         connection.set_authorizer(authorizer)
@@ -104,8 +108,8 @@ def _authorizer(reach: Callable[[str], None], actions: Mapping[int, str]) -> Cal
         point = actions.get(action, "") if not (about or "").startswith(OWN_TABLES) else ""
         if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
             point = "file.commit"
-        if action == sqlite3.SQLITE_PRAGMA and about == BUSY_TIMEOUT and value and Waits.seconds_most is not None:
-            return sqlite3.SQLITE_IGNORE
+        if action == sqlite3.SQLITE_PRAGMA and about == BUSY_TIMEOUT and Waits.seconds_most is not None:
+            return sqlite3.SQLITE_IGNORE if int(value or 0) > 1000 * WAITS_BY_ITSELF_SECONDS else sqlite3.SQLITE_OK
         if point:
             try:
                 reach(point)

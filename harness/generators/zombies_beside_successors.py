@@ -1,8 +1,8 @@
 """Zombies that go on while their successor opens, or while it commits what is new.
 
 A successor reads what is committed, and fences its predecessor. What the predecessor commits in between is neither
-seen nor refused, if the reading comes first. The same holds for the zombie of a subtask that was removed, whose rows
-another one has by then. Where one subtask fences for all, the others may have opened before it. And what a zombie has
+seen nor refused, if the reading comes first. The same holds for the zombie of a subtask that was removed: another
+one has its rows by then. Where one subtask fences for all, the others may have opened before it. And what a zombie has
 begun may hide from another subtask, which opens first, what that one has committed: a transaction does in Kafka. What
 both name alike, a temporary file say, has the successor's rows by the time of its next commits.
 """

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from sinkproof.chaos.sqlite_points import WAITS_BY_ITSELF_SECONDS
 from sinkproof.subject.static_analysis.names_in_code import with_programs
 from sinkproof.subject.static_analysis.numbers_in_code import SECOND, TIMEOUT, numbers_in
 
@@ -21,12 +22,12 @@ WAIT_BY_NAME: Final = re.compile(
 )
 CONNECTS: Final = ("sqlite3.connect", "connect")
 IMPORTS_SQLITE: Final = re.compile(r"^\s*(?:from|import)\s.*\bsqlite3\b", re.MULTILINE)
-BUSY_TIMEOUT: Final = re.compile(r"(?i:busy_timeout)\W{1,4}\d+")
+BUSY_TIMEOUT: Final = re.compile(r"(?i:busy_timeout)\W{1,4}(\d+)")
 
 
 def long_wait_seconds(files: Collection[str]) -> float:
     """Longer than this code waits for a lock, by its numbers of seconds or milliseconds, unless that is too long. Where
-    it matters, SQLite waits for two seconds at most: see sqlite_points.py.
+    it matters, SQLite waits for two seconds instead of more than five: see sqlite_points.py.
     """
     every = with_programs(files)
     by_name = frozenset[int]().union(*map(_waits_by_name, every))
@@ -53,14 +54,18 @@ def _waits_by_name(path: str) -> frozenset[int]:
 
 
 def _without_waits_of_sqlite(text: str) -> str:
-    """With 0 in their place."""
+    """With 0 in the place of those that are longer than SQLite waits by itself."""
     if not IMPORTS_SQLITE.search(text):
         return text
     lines = text.encode().splitlines(keepends=True)
     for number in sorted(_waits_of_sqlite(ast.parse(text)), key=lambda each: (each.lineno, -each.col_offset)):
         at, line = number.lineno - 1, lines[number.lineno - 1]
         lines[at] = line[: number.col_offset] + b"0" + line[number.end_col_offset :]
-    return BUSY_TIMEOUT.sub("busy_timeout = 0", b"".join(lines).decode())
+    return BUSY_TIMEOUT.sub(_without_long_wait, b"".join(lines).decode())
+
+
+def _without_long_wait(pragma: re.Match[str]) -> str:
+    return "" if int(pragma[1]) > SECOND * WAITS_BY_ITSELF_SECONDS else pragma[0]
 
 
 def _waits_of_sqlite(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -73,4 +78,5 @@ def _waits_of_sqlite(tree: ast.Module) -> Iterator[ast.Constant]:
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name):
             name = each.targets[0].id
             waits += [each.value] if name in names and used.count(name) == names.count(name) else []
-    return (each for each in waits if isinstance(each, ast.Constant) and isinstance(each.value, (int, float)))
+    constants = (each for each in waits if isinstance(each, ast.Constant))
+    return (each for each in constants if isinstance(each.value, (int, float)) and each.value > WAITS_BY_ITSELF_SECONDS)

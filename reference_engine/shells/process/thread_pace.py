@@ -174,7 +174,7 @@ class RacingTimers(OvertakenThreads, ImpatientThreads):
 class HurriedSleep(ThreadPace):
     """What sleeps wakes up after a hundredth of the time, and finds that all of it has passed on the clocks of its
     process: an attempt that polls for minutes is done in seconds. Dates (`datetime`) go on as they did. SQLite waits
-    for a lock for two seconds at most.
+    for a lock for two seconds where it would wait for more than five.
     """
 
     def __init__(self, calls: Calls) -> None:

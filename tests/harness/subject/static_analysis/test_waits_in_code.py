@@ -31,6 +31,8 @@ from sinkproof.subject.static_analysis.waits_in_code import long_wait_seconds
         ("import sqlite3\nWAIT = 30.0\nsqlite3.connect(path, timeout=WAIT)", 3.0),
         ("import sqlite3\nWAIT = 30\nsqlite3.connect(path, timeout=WAIT)\nlock.acquire(timeout=WAIT)", 31.0),
         ("import sqlite3\ndb.execute('PRAGMA busy_timeout = 30000')", 3.0),
+        ("import sqlite3\nsqlite3.connect(path, timeout=4)", 5.0),
+        ("import sqlite3\ndb.execute('PRAGMA busy_timeout = 4000')", 5.0),
         ("import psycopg\npsycopg.connect(timeout=30)", 31.0),
     ],
 )
