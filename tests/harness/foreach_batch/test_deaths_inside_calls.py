@@ -12,9 +12,10 @@ import pytest
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.processes.spawn import ForkServer
 from sinkproof.chaos.schedule import Schedule, parse
+from sinkproof.foreach_batch import deaths_inside_calls
 from sinkproof.foreach_batch.certify_function import simulated_query
 from sinkproof.foreach_batch.certifying_query import SMALLER_CLUSTER_JOB
-from sinkproof.foreach_batch.faults_at_targets import deaths_between_parts, strike
+from sinkproof.foreach_batch.faults_at_targets import deaths_between_more, deaths_between_parts, strike
 from sinkproof.foreach_batch.followed_schedules import follow
 from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, SimulatedFunctionCampaign
 from sinkproof.foreach_batch.function_results import FunctionResults
@@ -23,6 +24,7 @@ from sinkproof.foreach_batch.watched_query import NotRun, WatchedQuery, watched_
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
 from sinkproof.subject.scratch import Scratch
+from sinkproof.workload.job_names import LARGE_BATCHES_JOB
 
 from ...support.explored_functions import FUNCTIONS
 
@@ -82,8 +84,12 @@ def test_a_file_that_a_program_has_begun_is_no_copy(query: Callable[..., Simulat
 
 @pytest.mark.slow
 def test_a_copy_that_is_renamed_is_right_and_each_call_counts(
-    query: Callable[..., SimulatedQuery], tmp_path: Path
+    query: Callable[..., SimulatedQuery], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What large batches, and a larger cluster, need besides is asked for."""
+    asked: list[str] = []
+    for name in ("deaths_between_more", "deaths_between_parts"):
+        monkeypatch.setattr(deaths_inside_calls, name, lambda *calls, name=name: [asked.append(name)][1:])
     results = campaign(query("copy_and_rename", module="inside_calls"), tmp_path)
     assert [] == [each for each in results.findings if each.claimed]
     outward = results.coverage.outward.document()
@@ -92,6 +98,7 @@ def test_a_copy_that_is_renamed_is_right_and_each_call_counts(
     assert outward.calls == outward.killed > 1
     assert "syscall(write part)" in outward.names
     assert [name for name in outward.names if name.endswith(" new)")]
+    assert {"deaths_between_more", "deaths_between_parts"} == {*asked}
 
 
 @pytest.mark.slow
@@ -99,14 +106,16 @@ def test_deaths_come_between_the_calls_that_only_large_batches_need(
     query: Callable[..., SimulatedQuery], tmp_path: Path
 ) -> None:
     simulated = query("append_unless_last", module="inside_calls")
-    found = {each.schedule: each.oracle for each in campaign(simulated, tmp_path).findings if each.claimed}
-    second = "job=large-batches syscall(write out)"
-    assert {"O1"} == {found[schedule] for schedule in found if schedule.startswith(second)}
+    results = FunctionResults(simulated.contract, simulated.scratch, progress=SILENT)
     with watched(simulated, tmp_path) as driver:
-        calls = driver.calls(job="large-batches")
-        assert len([call for call in calls if "write" in call.death.point]) > 2
+        usual, larger = driver.calls(), driver.calls(job=LARGE_BATCHES_JOB)
         assert [] == driver.record.left
-        assert 1 == len([call for call in driver.calls() if "write" in call.death.point])
+        for death in deaths_between_more(usual, larger):
+            strike(Schedule((death,), job=LARGE_BATCHES_JOB), driver, simulated, results=results)
+    assert 1 == len([call for call in usual if "write" in call.death.point])
+    assert len([call for call in larger if "write" in call.death.point]) > 2
+    assert {"O1"} == {each.oracle for each in results.findings if each.claimed}
+    assert all(each.schedule.startswith("job=large-batches syscall(write out)") for each in results.findings)
 
 
 def test_a_driver_that_dies_is_no_kernel_that_offers_no_watch(
