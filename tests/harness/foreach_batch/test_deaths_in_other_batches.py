@@ -13,6 +13,7 @@ from sinkproof.chaos.schedule import Schedule, parse
 from sinkproof.foreach_batch.certifying_query import OTHER_ORDER_JOB, jobs_for
 from sinkproof.foreach_batch.deaths_in_other_batches import (
     deaths_at_each_line,
+    deaths_at_values_and_orders,
     deaths_in_other_batches,
     deaths_in_second_turns,
 )
@@ -21,6 +22,7 @@ from sinkproof.foreach_batch.function_campaign import SIMULATED_FUNCTION_PLAN, S
 from sinkproof.foreach_batch.function_results import FunctionResults
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
+from sinkproof.workload.job_names import EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB, LARGE_BATCHES_JOB
 
 from ...support.explored_functions import FUNCTIONS
 
@@ -53,6 +55,12 @@ def test_new_lines_and_further_turns_are_struck(other: tuple[str, ...], chunks: 
 def test_each_line_of_the_last_batch_is_struck_once_where_only_values_are_other_ones() -> None:
     faults = deaths_at_each_line(trail("abd", "abbd"))
     assert {"a#2", "b#2", "d#2"} == {f"{chr(int(fault.point[10:-1]))}#{fault.occurrence}" for fault in faults}
+
+
+@pytest.mark.parametrize("job", [EDGE_CASE_VALUES_JOB, EQUAL_ROWS_JOB])
+def test_each_line_is_struck_where_rows_are_unusual_or_equal_earlier_ones(job: str) -> None:
+    deaths = [*deaths_at_values_and_orders({job: trail("abd", "abd"), LARGE_BATCHES_JOB: trail("abd", "abd")})]
+    assert [(job, 2)] * 3 == [(each.job, each.faults[0].occurrence) for each in deaths]
 
 
 @pytest.mark.slow

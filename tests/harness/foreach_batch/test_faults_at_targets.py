@@ -12,9 +12,10 @@ from sinkproof.chaos.faults import KINDS
 from sinkproof.chaos.schedule import COORDINATOR, Fault, parse
 from sinkproof.foreach_batch import faults_at_targets
 from sinkproof.foreach_batch.certify_function import refuse_other_faults
-from sinkproof.foreach_batch.certifying_query import jobs_of_larger_batches
+from sinkproof.foreach_batch.certifying_query import BEFORE_COMMIT, jobs_of_larger_batches
 from sinkproof.foreach_batch.faults_at_targets import (
     COPIED_ERRORS_MOST,
+    deaths_around_commits,
     deaths_at_edges,
     deaths_between_more,
     deaths_elsewhere,
@@ -38,6 +39,13 @@ from ...support.struck_functions import campaign, drivers
 SEND = "syscall(sendto socket)"
 
 needs_watch = pytest.mark.usefixtures("watch_of_system_calls")
+
+
+@pytest.mark.parametrize(("rows", "keys"), [("append", {"null-keys", "shared-keys"}), ("upsert", set())])
+def test_deaths_before_commits_come_where_rows_equal_earlier_ones_or_lack_keys(rows: str, keys: set[str]) -> None:
+    jobs = {each.job for each in deaths_around_commits(rows) if each.faults[0].point == BEFORE_COMMIT}
+    assert {"standard", "equal-rows", "outage", *keys} <= jobs
+    assert keys == jobs & {"null-keys", "shared-keys"}
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.functions import builtin
 
 from sinkproof.chaos.clock import Deadline
 from sinkproof.chaos.schedule import parse
@@ -27,7 +28,12 @@ from sinkproof.foreach_batch.function_campaign import (
     SimulatedFunctionCampaign,
 )
 from sinkproof.foreach_batch.function_results import FunctionResults
-from sinkproof.foreach_batch.seen_by_spark import SETTING, day_of_spark, takes_parts_of_the_time_only
+from sinkproof.foreach_batch.seen_by_spark import (
+    SETTING,
+    columns_a_month_later,
+    day_of_spark,
+    takes_parts_of_the_time_only,
+)
 from sinkproof.foreach_batch.simulated_batches import SimulatedQuery
 from sinkproof.reports.progress import SILENT
 from sinkproof.subject.loading import load
@@ -95,6 +101,25 @@ def test_a_month_passes_where_code_takes_parts_of_the_time_and_compares_none(
 ) -> None:
     (tmp_path / "function.py").write_text(code)
     assert parts_only is takes_parts_of_the_time_only([str(tmp_path / "function.py")])
+
+
+class Made(str):
+    """A column, as a text."""
+
+    def __add__(self, other: str) -> Made:
+        return Made(f"{self} + {other}")
+
+
+def test_columns_of_the_present_time_are_later_and_those_of_rows_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions: Any = builtin
+    made = lambda name, *given: Made(f"{name}({', '.join(map(str, given))})")  # noqa: E731
+    monkeypatch.setattr(functions, "_invoke_function", made)
+    with columns_a_month_later():
+        assert "now() + expr(interval 31 days 70 minutes)" == functions._invoke_function("now")
+        assert "unix_timestamp() + expr(2682600)" == functions._invoke_function("unix_timestamp")
+        assert "unix_timestamp(at)" == functions._invoke_function("unix_timestamp", "at")
+        assert "lower(key)" == functions._invoke_function("lower", "key")
+    assert "now()" == functions._invoke_function("now")
 
 
 @pytest.mark.parametrize("said", ["SET TIME ZONE UTC", " set spark.sql.session.timeZone = UTC", ""])
