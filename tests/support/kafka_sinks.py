@@ -33,10 +33,8 @@ class MarkedSink:
     def open(self, context: Context) -> None:
         self.context = context
         others = {k for k in context.subtasks_restored if k % context.parallelism == context.subtask}
-        for subtask in others - {context.subtask}:
-            self.producer_of(subtask)
-        self.producer = self.producer_of(context.subtask)
-        done = self.marks([context.subtask, *others]) if context.restored else set()
+        self.producers = {owner: self.producer_of(owner) for owner in {*others, context.subtask}}
+        done = self.marks(self.producers) if context.restored else set()
         for subtask, state in context.restored:
             for checkpoint, rows in json.loads(state):
                 if f"{subtask}-{checkpoint}" not in done:
@@ -71,12 +69,14 @@ class MarkedSink:
             self.publish(self.context.subtask, each, self.pending.pop(each))
 
     def publish(self, subtask: int, checkpoint: int, rows: Iterable[tuple[Any, ...]]) -> None:
-        self.producer.begin_transaction()
+        """By the owner's producer: that is what fences a zombie which does the same."""
+        producer = self.producers[subtask]
+        producer.begin_transaction()
         for row in rows:
-            self.producer.produce(self.topic, value=json.dumps(row).encode())
+            producer.produce(self.topic, value=json.dumps(row).encode())
         mark = f"{subtask}-{checkpoint}".encode()
-        self.producer.produce(f"{self.topic}-marks", partition=subtask, key=mark, value=b"")
-        self.producer.commit_transaction(SECONDS)
+        producer.produce(f"{self.topic}-marks", partition=subtask, key=mark, value=b"")
+        producer.commit_transaction(SECONDS)
 
     def close(self) -> None:
         pass
@@ -105,7 +105,7 @@ class SendsAgainSink(MarkedSink):
         try:
             super().publish(subtask, checkpoint, rows)
         except KafkaException:
-            self.producer = self.producer_of(self.context.subtask)
+            self.producers[subtask] = self.producer_of(subtask)
             super().publish(subtask, checkpoint, rows)
 
 

@@ -21,7 +21,7 @@ from ...support.real_services import end_own_services
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("started_for_contracts")]
 SINKS = Path(__file__).parents[2] / "support/kafka_sinks.py"
-CALLED_IN_COMMITS = ("begin_transaction", "self.producer.produce", "commit_transaction")
+CALLED_IN_COMMITS = ("begin_transaction", " producer.produce", "commit_transaction")
 
 
 @pytest.fixture
