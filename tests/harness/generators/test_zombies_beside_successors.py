@@ -28,7 +28,7 @@ from sinkproof.workload.job_names import (
 )
 
 SINKS: Final = Path(__file__).parents[2] / "support" / "epochs_in_table.py"
-SCHEDULES_MOST: Final = 24  # then come lines at which the successor holds the lock that the zombie waits for
+SCHEDULES_MOST: Final = 48  # then come lines at which the successor holds the lock that the zombie waits for
 STAGE: Final = "zombies that go on while their successor opens or commits"
 
 
@@ -41,9 +41,9 @@ def test_what_is_read_before_the_fence_may_change_until_then(name: str, oracles:
     first = replace(stage, schedules=lambda campaign: islice(find(campaign), SCHEDULES_MOST))
     with process_runner(load(f"{SINKS}:{name}"), Scratch(name=name, path=tmp_path, shell="process")) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
-        ProcessCampaign(runner, results, should_stop=lambda results: False).carry_out([first])
+        ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings)).carry_out([first])
     assert oracles == {finding.oracle for finding in results.findings if finding.claimed}
-    assert results.coverage.runs > SCHEDULES_MOST
+    assert oracles or results.coverage.runs > SCHEDULES_MOST
 
 
 SINK = """
@@ -200,14 +200,18 @@ def test_what_a_removed_subtask_has_done_may_change_until_it_is_fenced(
     first, then, fence_of = outbox
     file.write_text(OUTBOX.replace("FIRST", first).replace("THEN", then).replace("FENCE_OF", fence_of))
     scratch.path.mkdir()
+
+    def is_found(results: CampaignResults) -> bool:
+        return bool(job) and any(finding.schedule.startswith(f"job={job} ") for finding in results.findings)
+
     with process_runner(load(f"{file}:Of"), scratch) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
-        ProcessCampaign(runner, results).carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
+        campaign = ProcessCampaign(runner, results, should_stop=is_found)
+        campaign.carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
     found = [finding for finding in results.findings if finding.oracle != "O9"]
     assert {"O2"} >= {finding.oracle for finding in found}
-    assert bool(job) is bool(found)
-    assert not job or f"job={job}" in {finding.schedule.split()[0] for finding in found}
-    assert results.coverage.runs > 20
+    assert is_found(results) if job else not found
+    assert job or results.coverage.runs > 20
 
 
 LOG = """
@@ -270,7 +274,8 @@ def test_what_a_zombie_has_begun_hides_what_another_subtask_has_committed(
     scratch.path.mkdir()
     with process_runner(load(f"{file}:Of"), scratch) as runner:
         results = CampaignResults(contract=runner.contract, shell="process")
-        ProcessCampaign(runner, results).carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
+        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
+        campaign.carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
     assert found == {finding.oracle for finding in results.findings} - {"O9"}
     assert {"orders=open"} >= {finding.schedule.split()[0] for finding in results.findings}
-    assert results.coverage.runs > 20
+    assert found or results.coverage.runs > 20
