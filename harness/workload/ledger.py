@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
@@ -39,6 +40,11 @@ class Ledger:
         for identity, row in sorted(self.rows.items()):
             last[row.key] = identity
         return sorted(last.values())
+
+    def one_per_key(self, committed: Iterable[Identity]) -> list[Identity]:
+        """Of these rows one of each key: what may be there of upserts before the job has come to its end."""
+        keys = {self.rows[identity].key: identity for identity in committed if identity in self.rows}
+        return sorted(keys.values())
 
     def below(self, covered: dict[int, int]) -> frozenset[Identity]:
         """The rows that these offsets cover. Kept: runs of one job have the same checkpoints."""

@@ -88,6 +88,21 @@ def test_an_upsert_is_right_with_the_last_row_of_each_key(ledger: Ledger) -> Non
     assert ["O1", "O2"] == oracles(ledger, Observation(committed=[(1, 1), (0, 0)]), rows="upsert")
 
 
+@pytest.mark.parametrize(
+    ("committed", "found"),
+    [
+        ([(1, 1), (0, 0)], ["O1", "O6"]),  # an older row of a key
+        ([(1, 1), (0, 1), (0, 0)], ["O2", "O6"]),  # two rows of one key
+        ([(1, 1), (0, 0), (0, 0)], ["O1", "O2", "O6"]),
+        ([(1, 1), (7, 7)], ["O1", "O2", "O6"]),  # no such row was sent
+    ],
+)
+def test_before_the_end_of_a_job_upserts_may_show_older_rows(
+    committed: list[tuple[int, int]], found: list[str], ledger: Ledger
+) -> None:
+    assert found == oracles(ledger, Observation(committed=committed, finished=False), rows="upsert")
+
+
 def test_a_checkpoint_that_is_seen_in_part_is_torn(ledger: Ledger) -> None:
     (anomaly,) = judge(ledger, Observation(committed=ROWS, torn=[(2, ((0, 1),))]))
     assert ("O4", ((0, 1),)) == (anomaly.oracle, anomaly.lost)
