@@ -156,14 +156,15 @@ def power_losses_after_deaths_within_commits(campaign: CampaignView) -> Iterator
 def losses_after_deaths(traced: RunResult, kind: str) -> Iterator[Schedule]:
     """The job dies at a line of the first openings and commits, and the power is lost when the last checkpoint is
     complete: what is there need not have been forced by the attempt that made it. Or it dies in a commit of the last
-    sink, after which no other one forces anything, and the power is lost when the next checkpoint is complete.
+    sink, after which no other one forces anything, where it may be the last time that a line is executed (a folder is
+    made), and the power is lost when the next checkpoint is complete.
     """
     decided = [fault for fault in spread(traced, kind) if fault.point == DECIDED]
     deaths = (within(traced, call, "kill-job") for call in ("open", "notify_complete"))
     yield from (Schedule((death, *decided[-1:])) for death in chain(*deaths) if decided)
     sink = max((name for name in traced.names if name.startswith("sink[")), default="")
     of_last_sink = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == sink])
-    deaths_of_last = within(of_last_sink, "notify_complete", "kill-job")
+    deaths_of_last = within(of_last_sink, "notify_complete", "kill-job", last=True)
     yield from (Schedule((death, *decided[1:2])) for death in deaths_of_last if decided[1:2])
 
 

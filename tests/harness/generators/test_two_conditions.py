@@ -223,7 +223,9 @@ def test_the_stage_of_power_losses_has_those_after_a_recovery(tmp_path: Path, mo
         campaign.lose_power_without_help()
         planned = set(results.coverage.power.losses)
         assert set() < set(power_losses(campaign)) <= planned
-        assert set() < set(losses_after_deaths(campaign.traced_baseline, "lose-power")) <= set(others)
+        after_deaths = set(losses_after_deaths(campaign.traced_baseline, "lose-power"))
+        assert set() < after_deaths <= set(others)
+    assert {1, 3} <= {each.faults[0].occurrence for each in after_deaths}, "a line may make something the last time"
     assert {STANDARD, LARGE_BATCHES_JOB} <= {each.job for each in planned}
 
 
