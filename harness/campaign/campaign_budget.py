@@ -21,7 +21,7 @@ from sinkproof.chaos.clock import Deadline, now
 from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.reports.document import ClosureResult
 from sinkproof.reports.progress import Progress
-from sinkproof.subject.claims import READ_BESIDE, Claim
+from sinkproof.subject.claims import ORACLE_CLAIMS, READ_BESIDE, Claim
 from sinkproof.subject.contract import Contract, ContractError
 from sinkproof.subject.scratch import Scratch
 from sinkproof.subject.services_in_use import ServicesInUse
@@ -186,7 +186,14 @@ def _process(
 
 
 def _pool_notes(results: CampaignResults) -> PoolNotes:
-    return PoolNotes(lost=results.notes, unconfirmed=results.unknowns, report=results.report, say=results.progress.say)
+    """What breaks no claim of the contract is no reason for UNKNOWN, confirmed or not."""
+    return PoolNotes(
+        lost=results.notes,
+        unconfirmed=results.unknowns,
+        counts=lambda oracle: bool(ORACLE_CLAIMS[oracle] & results.contract.claims),
+        report=results.report,
+        say=results.progress.say,
+    )
 
 
 def _spark(results: CampaignResults, scratch: Scratch, *, should_stop: ShouldStop, task: Task) -> ClosureResult | None:

@@ -35,6 +35,7 @@ from sinkproof.workload.job_names import (
     CLOCK_SKEW_JOB,
     EDGE_CASE_VALUES_JOB,
     EMPTY_BATCHES_JOB,
+    EQUAL_ROWS_JOB,
     LARGE_BATCHES_JOB,
     LATE_SETTLING_JOB,
     LONG_IDLE_JOB,
@@ -68,6 +69,7 @@ LINES_MOST: Final = 12
 TAKEN_OVER: Final = 2  # of the commits in a recovery two are struck: a subtask's own, and one that it has taken over
 LATER: Final = 4  # the other subtask dies at its fourth notification of twelve
 MESSAGES_OF_SINKS: Final = (VOTE, "checkpoint.notify", "checkpoint.abort")
+EQUAL_ROWS_MOST: Final = 16
 OPENED_AGAIN: Final = tuple(Fault("sink[0]", "open.after", time, "kill-job") for time in (2, 3))
 
 
@@ -78,6 +80,7 @@ def combined(campaign: CampaignView) -> Iterator[Schedule]:
             keys_of_two_splits(campaign),
             errors_with_large_batches(campaign),
             edge_cases_in_commits(campaign),
+            equal_rows_in_commits(campaign),
             messages_in_other_jobs(campaign),
             declines_before_lost_notifications(campaign),
             notifications_out_of_order_before_deaths(campaign),
@@ -134,6 +137,14 @@ def edge_cases_in_commits(campaign: CampaignView) -> Iterator[Schedule]:
             within(of_one, "notify_complete", kind, calls_skipped=skipped) for kind in ("kill-job", "stop")
         )
         yield from (Schedule((fault,), job=EDGE_CASE_VALUES_JOB) for fault in (*deaths, *zombies))
+
+
+def equal_rows_in_commits(campaign: CampaignView) -> Iterator[Schedule]:
+    """The rows of the second commit equal those of the first one: a recovery may take some for what it has done."""
+    traced = campaign.run_traced(Schedule(job=EQUAL_ROWS_JOB))
+    of_one = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == "sink[0]"])
+    deaths = [*within(of_one, "notify_complete", "kill-job", calls_skipped=1, last=True)]
+    yield from (Schedule((fault,), job=EQUAL_ROWS_JOB) for fault in evenly(deaths, EQUAL_ROWS_MOST))
 
 
 def messages_in_other_jobs(campaign: CampaignView) -> Iterator[Schedule]:

@@ -38,13 +38,14 @@ LEFT_TO_WORKERS: Final = 4  # to keep so many workers elsewhere busy, this proce
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolNotes:
-    """What the pools of one campaign say. `lost`: how workers have ended. `unconfirmed`: findings that show only beside
-    runs of other processes. `report` is called while the campaign waits for a worker; `say` takes what a user may
-    change.
+    """What the pools of one campaign say. `unconfirmed`: findings that show only beside runs of other processes, by
+    oracles that `counts` approves of; `lost`: the others, and how workers have ended. `report` is called while the
+    campaign waits for a worker; `say` takes what a user may change.
     """
 
     lost: MutableSequence[str] = field(default_factory=list)
     unconfirmed: MutableSequence[str] = field(default_factory=list)
+    counts: Callable[[str], bool] = bool
     report: Report = no_report
     say: Report = no_report
     shown_alone: set[str] = field(default_factory=set)  # oracles that found something while no other process ran
@@ -150,12 +151,14 @@ class WorkerPool:
             shown |= {anomaly.oracle for anomaly in alone.anomalies}
             if alone.anomalies:
                 return result if found <= shown else alone
-        self.notes.unconfirmed.append(
+        weighs = any(map(self.notes.counts, found))
+        (self.notes.unconfirmed if weighs else self.notes.lost).append(
             f"runs overlapped, and {', '.join(sorted(found))} found what {RUNS_ALONE} runs of the same schedule alone "
             f"did not show: {result.schedule}. It is rare, or runs disturb each other; `side_by_side = False` in the "
             "contract keeps them apart"
         )
-        self.workers.clear()
+        if weighs:
+            self.workers.clear()
         return alone
 
     def _run(self, schedule: Schedule, run: Callable[[Schedule], RunResult]) -> RunResult:

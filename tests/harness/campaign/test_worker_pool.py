@@ -182,12 +182,12 @@ def test_idle_time_is_that_of_all_cores_with_what_waits_for_a_disk(tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize(("goes_on", "counts"), [(False, True), (True, True), (False, False)])
 def test_what_is_found_beside_other_runs_counts_if_a_run_alone_shows_it(
-    worker_for: Callable[[str], PoolWorker], goes_on: bool
+    worker_for: Callable[[str], PoolWorker], goes_on: bool, counts: bool
 ) -> None:
-    """A file beside the scratch folders disturbs runs, while runs overlap or for good."""
-    notes, subject = PoolNotes(), f"{OVERLAPPING}:Disturbed"
+    """A file beside the scratch folders disturbs runs, while runs overlap or for good. What does not count is noted."""
+    notes, subject = PoolNotes(counts=lambda oracle: counts), f"{OVERLAPPING}:Disturbed"
     with opened(subject) as runner:
         disturbed = runner.scratch.path.with_name("disturbed")
         pool = WorkerPool([worker_for(subject)], notes=notes)
@@ -204,8 +204,9 @@ def test_what_is_found_beside_other_runs_counts_if_a_run_alone_shows_it(
             disturbed.unlink(missing_ok=True)
     assert SCHEDULES == [run_result.schedule for run_result in run_results]
     assert [goes_on] * len(SCHEDULES) == [bool(run_result.anomalies) for run_result in run_results]
-    assert goes_on == (not notes.unconfirmed) == bool(pool.workers)
-    assert goes_on or all("side_by_side" in said for said in notes.unconfirmed)
+    assert (goes_on or not counts) == (not notes.unconfirmed) == bool(pool.workers)
+    assert counts == (not notes.lost)
+    assert all("side_by_side" in said for said in (*notes.unconfirmed, *notes.lost))
 
 
 @pytest.mark.slow
