@@ -59,7 +59,8 @@ def test_a_smaller_cluster_goes_on_from_what_some_tasks_of_the_larger_one_have_d
     scratch.path.mkdir()
     results = FunctionResults(contract, scratch, progress=SILENT)
     with simulated_query(contract, scratch, progress=SILENT) as simulated, watched_query(contract, scratch) as driver:
-        for death in deaths_between_parts(driver.calls(job=SMALLER_CLUSTER_JOB)):
+        deaths = deaths_between_parts(driver.calls(job=SMALLER_CLUSTER_JOB))
+        for death in deaths[-2:]:  # some parts have their names
             strike(Schedule((death,), job=SMALLER_CLUSTER_JOB), driver, simulated, results=results)
     lost = [each.schedule for each in results.findings if each.oracle == "O1"]
     assert lost
