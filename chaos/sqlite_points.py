@@ -8,6 +8,7 @@ authorizer raises arrives at its caller: not for a shell in which `reach` raises
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -102,6 +103,12 @@ def _connect_watched(folder: str, authorizer: Callable[..., int], database: Any,
     return connection
 
 
+def _milliseconds(setting: str | None) -> int:
+    """As SQLite reads it: the digits that it begins with; none: it is asked for, or switched off."""
+    found = re.match(r"\s*(\d+)", setting or "")
+    return int(found[1]) if found else 0
+
+
 def _authorizer(reach: Callable[[str], None], actions: Mapping[int, str]) -> Callable[..., int]:
     def authorize(action: int, about: str | None, value: str | None, *_: object) -> int:
         """`about`: the table, the word that ends or begins a transaction, or a setting, which gets this value."""
@@ -109,7 +116,7 @@ def _authorizer(reach: Callable[[str], None], actions: Mapping[int, str]) -> Cal
         if action == sqlite3.SQLITE_TRANSACTION and about == "COMMIT":
             point = "file.commit"
         if action == sqlite3.SQLITE_PRAGMA and about == BUSY_TIMEOUT and Waits.seconds_most is not None:
-            return sqlite3.SQLITE_IGNORE if int(value or 0) > 1000 * WAITS_BY_ITSELF_SECONDS else sqlite3.SQLITE_OK
+            return sqlite3.SQLITE_IGNORE if _milliseconds(value) > 1000 * WAITS_BY_ITSELF_SECONDS else sqlite3.SQLITE_OK
         if point:
             try:
                 reach(point)

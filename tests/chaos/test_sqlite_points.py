@@ -109,6 +109,7 @@ def test_connections_wait_for_locks_no_longer_than_is_set(
         closing(sqlite3.connect(tmp_path / "rows.db", timeout=given)) as connection,
     ):
         (before,) = connection.execute("PRAGMA busy_timeout").fetchone()
-        connection.execute("PRAGMA busy_timeout = 20000")
+        for setting in ("20000", "20000.5", "'20000 ms'"):
+            connection.execute(f"PRAGMA busy_timeout = {setting}")
         (after,) = connection.execute("PRAGMA busy_timeout").fetchone()
     assert (waits, 20_000 if most is None else waits) == (before, after)
