@@ -21,6 +21,7 @@ from sinkproof.generators.fault_sites import (
     EACH,
     KINDS_AT_CALLS,
     SINK,
+    as_passed_by,
     evenly,
     in_turn,
     passes,
@@ -130,7 +131,7 @@ def edge_cases_in_commits(campaign: CampaignView) -> Iterator[Schedule]:
     and zombies at each line of a commit, in the first, the second and the last one.
     """
     traced = campaign.run_traced(Schedule(job=EDGE_CASE_VALUES_JOB))
-    of_one = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == "sink[0]"])
+    of_one = as_passed_by("sink[0]", traced)
     commits = Counter(point for _, point, _ in passes(of_one))["notify_complete.before"]
     for skipped in sorted({0, 1, commits - 1}):
         deaths, zombies = (
@@ -142,7 +143,7 @@ def edge_cases_in_commits(campaign: CampaignView) -> Iterator[Schedule]:
 def equal_rows_in_commits(campaign: CampaignView) -> Iterator[Schedule]:
     """The rows of the second commit equal those of the first one: a recovery may take some for what it has done."""
     traced = campaign.run_traced(Schedule(job=EQUAL_ROWS_JOB))
-    of_one = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == "sink[0]"])
+    of_one = as_passed_by("sink[0]", traced)
     deaths = [*within(of_one, "notify_complete", "kill-job", calls_skipped=1, last=True)]
     yield from (Schedule((fault,), job=EQUAL_ROWS_JOB) for fault in evenly(deaths, EQUAL_ROWS_MOST))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -113,6 +114,11 @@ def last_before_votes(baseline: RunResult, kind: str) -> Iterator[Fault]:
 def in_turn(groups: Iterable[Iterable[Site]]) -> Iterator[Site]:
     """The first of each group, then the second of each, and so on: a short budget covers something of each."""
     yield from (each for turn in zip_longest(*groups) for each in turn if each is not None)
+
+
+def as_passed_by(actor: str, run: RunResult) -> RunResult:
+    """The run with what this actor passed, and nothing else."""
+    return replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == actor])
 
 
 def evenly(found: Sequence[Each], most: int) -> list[Each]:

@@ -18,7 +18,7 @@ from sinkproof.chaos.points import is_interior, is_line
 from sinkproof.chaos.schedule import COORDINATOR, STANDARD, Fault, Schedule
 from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, EACH, evenly, first_of_each, passes, places, spread
+from sinkproof.generators.fault_sites import DECIDED, EACH, as_passed_by, evenly, first_of_each, passes, places, spread
 from sinkproof.generators.feasible import offered
 from sinkproof.generators.rare import all_notifications_but_the_last
 from sinkproof.generators.requests_sent import further_requests
@@ -163,8 +163,7 @@ def losses_after_deaths(traced: RunResult, kind: str) -> Iterator[Schedule]:
     deaths = (within(traced, call, "kill-job") for call in ("open", "notify_complete"))
     yield from (Schedule((death, *decided[-1:])) for death in chain(*deaths) if decided)
     sink = max((name for name in traced.names if name.startswith("sink[")), default="")
-    of_last_sink = replace(traced, trace=[passed for passed in traced.trace if traced.names[passed[0]] == sink])
-    deaths_of_last = within(of_last_sink, "notify_complete", "kill-job", last=True)
+    deaths_of_last = within(as_passed_by(sink, traced), "notify_complete", "kill-job", last=True)
     yield from (Schedule((death, *decided[1:2])) for death in deaths_of_last if decided[1:2])
 
 
@@ -289,7 +288,7 @@ def both_within(run: RunResult, call: str, kind: str, *, calls_skipped: int = 0)
     """Two subtasks at the same line, in the same call for the same checkpoint: the first to pause resumes first."""
     first: dict[str, dict[str, Fault]] = {}
     for name in run.names:
-        own = replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == name])
+        own = as_passed_by(name, run)
         for fault in within(own, call, kind, calls_skipped=calls_skipped):
             first.setdefault(fault.point, {})[name] = fault
     for faults in first.values():

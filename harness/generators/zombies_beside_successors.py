@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from sinkproof.chaos.schedule import COORDINATOR, IN_ORDER, Fault, Schedule
-from sinkproof.execution.run_result import RunResult
 from sinkproof.generators.campaign_view import CampaignView
-from sinkproof.generators.fault_sites import DECIDED, evenly, in_turn
+from sinkproof.generators.fault_sites import DECIDED, as_passed_by, evenly, in_turn
 from sinkproof.generators.interleavings import FIRST_SINK, within
 from sinkproof.workload.job_names import SCALE_IN_AND_OUT_JOB, SCALE_IN_JOB, ZOMBIE_LATE_JOB
 
@@ -60,7 +59,7 @@ def _some(campaign: CampaignView, waited_for: Collection[Schedule]) -> list[Sche
 
 def _removed(campaign: CampaignView) -> list[Schedule]:
     """Zombies of a subtask that the restart removes: what it had not committed is the other one's then."""
-    stops = within(_of(campaign.traced_baseline, OTHER), "notify_complete", "stop")
+    stops = within(as_passed_by(OTHER, campaign.traced_baseline), "notify_complete", "stop")
     return [Schedule((stop,), job=SCALE_IN_JOB) for stop in evenly([*stops], ZOMBIES_MOST)]
 
 
@@ -69,12 +68,12 @@ def _within_rescaled_recoveries(campaign: CampaignView) -> Iterator[Schedule]:
     before the zombie's own successor.
     """
     alone = Schedule((DECIDED_ONCE,), job=SCALE_IN_AND_OUT_JOB, orders=(IN_ORDER, *OTHER_FIRST))
-    recovery = within(_of(campaign.run_traced(alone), FIRST_SINK), "open", "stop", calls_skipped=1, last=True)
+    recovery = within(as_passed_by(FIRST_SINK, campaign.run_traced(alone)), "open", "stop", calls_skipped=1, last=True)
     last = {stop.point: stop for stop in recovery}  # for the other one's part
     for stop in evenly([*last.values()], RECOVERING_MOST):
         zombie = replace(alone, faults=(DECIDED_ONCE, stop))
         run = campaign.run_traced(zombie)
-        pause = next(within(_of(run, FIRST_SINK), "open", "pause", calls_skipped=2), None)
+        pause = next(within(as_passed_by(FIRST_SINK, run), "open", "pause", calls_skipped=2), None)
         if pause is not None and not run.resumed_early:
             yield replace(zombie, faults=(*zombie.faults, pause))
 
@@ -85,7 +84,7 @@ def _pauses_of_successor(campaign: CampaignView, zombie: Schedule, *, actor: str
     """
     (stop,), run = zombie.faults, campaign.run_traced(zombie)
     if not run.resumed_early:
-        opening = within(_of(run, actor or stop.actor), "open", "pause", calls_skipped=1, last=bool(actor))
+        opening = within(as_passed_by(actor or stop.actor, run), "open", "pause", calls_skipped=1, last=bool(actor))
         yield from (replace(zombie, faults=(stop, fault)) for fault in opening)
 
 
@@ -93,13 +92,13 @@ def _pauses_in_later_commits(campaign: CampaignView, zombie: Schedule) -> Iterat
     """The successor pauses before each line of the first commit after its opening."""
     (stop,), run = zombie.faults, campaign.run_traced(zombie)
     if not run.resumed_early:
-        commit = within(_of(run, stop.actor), "notify_complete", "pause", calls_skipped=1)
+        commit = within(as_passed_by(stop.actor, run), "notify_complete", "pause", calls_skipped=1)
         yield from (replace(zombie, faults=(stop, fault)) for fault in commit)
 
 
 def _before_the_leader_opens(campaign: CampaignView) -> Iterator[Schedule]:
     """The other subtask opens first. Its zombie goes on when the leader pauses, which has not opened then."""
-    own = _of(campaign.traced_baseline, OTHER)
+    own = as_passed_by(OTHER, campaign.traced_baseline)
     stops = [
         stop
         for call in CALLS_OF_ZOMBIES
@@ -107,11 +106,7 @@ def _before_the_leader_opens(campaign: CampaignView) -> Iterator[Schedule]:
     ]
     if not stops:
         return
-    run = _of(campaign.run_traced(Schedule((stops[0],))), FIRST_SINK)
+    run = as_passed_by(FIRST_SINK, campaign.run_traced(Schedule((stops[0],))))
     pause = next(within(run, "open", "pause", calls_skipped=1), None)
     if pause is not None:
         yield from (Schedule((stop, pause), orders=OTHER_FIRST) for stop in stops)
-
-
-def _of(run: RunResult, actor: str) -> RunResult:
-    return replace(run, trace=[passed for passed in run.trace if run.names[passed[0]] == actor])
