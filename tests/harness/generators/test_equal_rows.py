@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sinkproof.campaign.process_campaign import ProcessCampaign
-from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.stage import Stage
-from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.combinations import equal_rows_in_commits
-from sinkproof.subject.loading import load
-from sinkproof.subject.scratch import Scratch
+
+from ...support.written_sinks import results_of_written
 
 SINK = """
 import json
@@ -62,11 +58,6 @@ class Of:
 def test_what_was_begun_is_resumed_without_rows_that_only_look_alike(
     since: str, found: set[str], tmp_path: Path
 ) -> None:
-    file, scratch = tmp_path / "events.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
-    file.write_text(SINK.replace("SINCE", since))
-    scratch.path.mkdir()
-    with process_runner(load(f"{file}:Of"), scratch) as runner:
-        results = CampaignResults(contract=runner.contract, shell="process")
-        ProcessCampaign(runner, results).carry_out([Stage(name="equal rows", schedules=equal_rows_in_commits)])
+    results = results_of_written(SINK.replace("SINCE", since), equal_rows_in_commits, tmp_path)
     assert found == {finding.oracle for finding in results.findings if finding.claimed}
     assert results.coverage.runs > 5

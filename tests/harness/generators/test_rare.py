@@ -19,7 +19,13 @@ from sinkproof.execution.schedule_runner import ScheduleRunner
 from sinkproof.generators.fault_sites import spread
 from sinkproof.generators.feasible import impossible, of_target
 from sinkproof.generators.high_yield import one_crash_in_each_job, whole_job_kills_in_other_jobs
-from sinkproof.generators.rare import deaths_without_notifications, in_job, many_lost_messages
+from sinkproof.generators.rare import (
+    deaths_without_notifications,
+    engine_faults,
+    in_job,
+    many_lost_messages,
+    older_states_in_other_batches,
+)
 from sinkproof.reports.document import Finding
 from sinkproof.sink_adapters.files.file_contracts import FilesContract
 from sinkproof.sink_adapters.memory.memory_contracts import MemoryContract
@@ -179,7 +185,9 @@ def test_schedules_for_processes_are_possible_there(tmp_path: Path, monkeypatch:
         schedules = [*first, *whole_job_kills_in_other_jobs(campaign)]
         monkeypatch.setattr(SimulatedCampaign, "has_breakable_service", True)
         fewer = [*whole_job_kills_in_other_jobs(campaign)]
-    assert {*fewer} < {*schedules}
+        older = {*older_states_in_other_batches(campaign.baseline)}
+        assert older <= {*engine_faults(campaign)}
+    assert set() < older <= {*fewer} < {*schedules}
     assert [Schedule(ids=8)] == [each for each in first if not each.faults]
     assert {"lose", "decline", "kill-job"} == {each.faults[0].kind for each in schedules if each.ids and each.faults}
     unheard = [each.ids for each in schedules if [fault.kind for fault in each.faults[-2:]] == ["lose", "kill-job"]]

@@ -19,6 +19,7 @@ from sinkproof.generators.combinations import (
     DECISIONS,
     combined,
     edge_cases_in_commits,
+    equal_rows_in_commits,
     failing_targets_before_second_restarts,
     notifications_out_of_order_before_deaths,
     rescaled_restarts_of_other_jobs,
@@ -205,7 +206,7 @@ def test_the_stage_of_what_harms_only_together_has_these_meetings(tmp_path: Path
         campaign = ProcessCampaign(runner, CampaignResults(contract=contract, shell="process"))
         campaign.carry_out([])  # the baseline
         of_stage = set(combined(campaign))
-        for generator in (edge_cases_in_commits, notifications_out_of_order_before_deaths):
+        for generator in (edge_cases_in_commits, equal_rows_in_commits, notifications_out_of_order_before_deaths):
             assert set() < set(generator(campaign)) <= of_stage
 
 

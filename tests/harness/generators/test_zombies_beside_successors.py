@@ -14,7 +14,6 @@ import pytest
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
-from sinkproof.campaign.stage import Stage
 from sinkproof.execution.process_runner import process_runner
 from sinkproof.generators.interleavings import zombies_within_commits_much_later
 from sinkproof.generators.zombies_beside_successors import zombies_beside_later_commits, zombies_beside_openings
@@ -26,6 +25,8 @@ from sinkproof.workload.job_names import (
     SCALE_IN_JOB,
     ZOMBIE_LATE_JOB,
 )
+
+from ...support.written_sinks import results_of_written
 
 SINKS: Final = Path(__file__).parents[2] / "support" / "epochs_in_table.py"
 SCHEDULES_MOST: Final = 48  # then come lines at which the successor holds the lock that the zombie waits for
@@ -86,12 +87,7 @@ SHARED, OWN = 'f"{self.me}.new"', 'f"{self.me}-{self.generation}.new"'
     ("temporary", "found"), [(SHARED, {"O1", "O2"}), pytest.param(OWN, set(), marks=pytest.mark.longer)]
 )
 def test_a_shared_temporary_file_has_the_rows_of_a_later_part(temporary: str, found: set[str], tmp_path: Path) -> None:
-    file, scratch = tmp_path / "staged.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
-    file.write_text(SINK.replace("NAME_OF_TEMPORARY", temporary))
-    scratch.path.mkdir()
-    with process_runner(load(f"{file}:Of"), scratch) as runner:
-        results = CampaignResults(contract=runner.contract, shell="process")
-        ProcessCampaign(runner, results).carry_out([Stage(name="side by side", schedules=zombies_beside_later_commits)])
+    results = results_of_written(SINK.replace("NAME_OF_TEMPORARY", temporary), zombies_beside_later_commits, tmp_path)
     assert found == {finding.oracle for finding in results.findings} - {"O9"}
     assert {f"job={ZOMBIE_LATE_JOB}"} >= {finding.schedule.split()[0] for finding in results.findings}
     assert results.coverage.runs > 20
@@ -196,18 +192,13 @@ def test_what_a_removed_subtask_has_done_may_change_until_it_is_fenced(
     outbox: tuple[str, str, str], job: str, tmp_path: Path
 ) -> None:
     """Each attempt fences its own subtask as soon as it opens, and then what it restores of others."""
-    file, scratch = tmp_path / "outbox.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
     first, then, fence_of = outbox
-    file.write_text(OUTBOX.replace("FIRST", first).replace("THEN", then).replace("FENCE_OF", fence_of))
-    scratch.path.mkdir()
+    text = OUTBOX.replace("FIRST", first).replace("THEN", then).replace("FENCE_OF", fence_of)
 
     def is_found(results: CampaignResults) -> bool:
         return bool(job) and any(finding.schedule.startswith(f"job={job} ") for finding in results.findings)
 
-    with process_runner(load(f"{file}:Of"), scratch) as runner:
-        results = CampaignResults(contract=runner.contract, shell="process")
-        campaign = ProcessCampaign(runner, results, should_stop=is_found)
-        campaign.carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
+    results = results_of_written(text, zombies_beside_openings, tmp_path, ends=is_found)
     found = [finding for finding in results.findings if finding.oracle != "O9"]
     assert {"O2"} >= {finding.oracle for finding in found}
     assert is_found(results) if job else not found
@@ -269,13 +260,8 @@ def test_what_a_zombie_has_begun_hides_what_another_subtask_has_committed(
     until: str, found: set[str], tmp_path: Path
 ) -> None:
     """Until its successor opens: the other subtask opens first."""
-    file, scratch = tmp_path / "log.py", Scratch(name="data", path=tmp_path / "scratch", shell="process")
-    file.write_text(LOG.replace("UNTIL", until))
-    scratch.path.mkdir()
-    with process_runner(load(f"{file}:Of"), scratch) as runner:
-        results = CampaignResults(contract=runner.contract, shell="process")
-        campaign = ProcessCampaign(runner, results, should_stop=lambda results: bool(results.findings))
-        campaign.carry_out([Stage(name="side by side", schedules=zombies_beside_openings)])
+    text = LOG.replace("UNTIL", until)
+    results = results_of_written(text, zombies_beside_openings, tmp_path, ends=lambda results: bool(results.findings))
     assert found == {finding.oracle for finding in results.findings} - {"O9"}
     assert {"orders=open"} >= {finding.schedule.split()[0] for finding in results.findings}
     assert found or results.coverage.runs > 20
