@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sinkproof.campaign.campaign_budget import _pool_notes
 from sinkproof.campaign.process_campaign import ProcessCampaign
 from sinkproof.campaign.process_plan import PROCESS_PLAN
 from sinkproof.campaign.results import CampaignResults
@@ -31,6 +32,7 @@ from sinkproof.execution.process_runner import ProcessRunner
 from sinkproof.execution.run_result import RunResult
 from sinkproof.reference_engine.shells.reader_command import ReaderFailed
 from sinkproof.subject.contract import ContractError
+from sinkproof.subject.loading import load
 from sinkproof.subject.service_options import DEFAULT_SERVICES
 
 from ...support.opened_process_runner import opened
@@ -179,6 +181,12 @@ def test_idle_time_is_that_of_all_cores_with_what_waits_for_a_disk(tmp_path: Pat
     stat.write_text("cpu  10 20 30 400 50 6 7 8 0 0\ncpu0 5 10 15 200 25 3 4 4 0 0\n")
     assert idle_seconds(stat=stat) * os.sysconf("SC_CLK_TCK") == pytest.approx(450)
     assert 0.0 == idle_seconds(stat=tmp_path / "missing")
+
+
+def test_what_counts_is_what_breaks_a_claim_of_the_contract(tmp_path: Path) -> None:
+    contract = load("memory/plain")  # at least once
+    notes = _pool_notes(CampaignResults(contract=contract, shell="process"))
+    assert [True, False, False] == [notes.counts(oracle) for oracle in ("O1", "O3", "O9")]
 
 
 @pytest.mark.slow

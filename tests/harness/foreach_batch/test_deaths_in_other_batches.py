@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,12 @@ def test_loops_are_left_in_the_second_turn_of_the_second_batch() -> None:
 @pytest.mark.parametrize(("module", "is_named"), [("resuming", True), ("replacing", False)])
 def test_rows_come_in_another_order_where_code_names_a_shuffle(module: str, is_named: bool) -> None:
     assert is_named is (OTHER_ORDER_JOB in jobs_for([str(FUNCTIONS / f"{module}.py")]))
+
+
+@pytest.mark.parametrize("shuffle", ["sortBy(key)", "sortByKey()"])
+def test_so_they_do_where_it_sorts_an_rdd(shuffle: str, tmp_path: Path) -> None:
+    (tmp_path / "function.py").write_text(f"df.rdd.{shuffle}.zipWithIndex()")
+    assert OTHER_ORDER_JOB in jobs_for([str(tmp_path / "function.py")])
 
 
 @pytest.mark.slow
