@@ -2,5 +2,5 @@
 
 Which of its statements calls can lead to, which numbers and names it has, where it reads clocks, sets expiries, maps
 files into memory, or gives up after a number of tries. Nothing is executed.
-May import: chaos; of subject only user_code.py.
+May import: chaos; of subject only what names the files of users.
 """
